@@ -47,4 +47,4 @@ pictures:  ## docs/pictures/*.svg, taken of the app over a deck that really runs
 links: .types/gpudeck
 .types/gpudeck:
 	mkdir -p $@
-	ln -sfn ../../distributed ../../engine ../../tui ../../__init__.py ../../__main__.py $@/
+	ln -sfn ../../cli ../../distributed ../../engine ../../tui ../../__init__.py ../../__main__.py $@/

@@ -202,7 +202,7 @@ def first_spawn(deck: str) -> None:
     sys.addaudithook(heard)
     threading.setprofile(called)
     sys.setprofile(called)
-    from gpudeck.tui.cli import main as gpudeck
+    from gpudeck.cli.main import main as gpudeck
 
     sys.argv = ["gpudeck", "--headless", "-q", deck]
     try:

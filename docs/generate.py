@@ -10,9 +10,9 @@ from pathlib import Path
 from fields import tables
 from settings import keys, settings
 
+from gpudeck.cli.arguments import parser_of
+from gpudeck.cli.verbs import VERBS, Verb
 from gpudeck.engine.core.phases import ACTIVE, FINAL, LEGAL, NAMES
-from gpudeck.tui.shell.arguments import parser_of
-from gpudeck.tui.shell.verbs import VERBS, Verb
 
 DOCS = Path(__file__).parent
 

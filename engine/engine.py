@@ -117,6 +117,7 @@ class Engine:
         """Tell parts of those that were made after them."""
         self._ending.lost = self._state.lost
         self._ending.run_over = self._reporter.run_over
+        self._loop.foresee = self._attempts.starter.foresee
         self._attempts.starter.guard = self._state.bar
         ends = self._attempts.ends
         ends.following = self._following

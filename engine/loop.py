@@ -65,6 +65,8 @@ class Loop:
         """Called when a turn is over and nothing waits for the disk."""
         self.behind = False
         """Facts that were published may not be on disk yet; whoever learns that they are sets it back."""
+        self.foresee: Callable[[Sequence[Effect]], None] = lambda _: None
+        """Told of effects that wait for the disk: what they need can be made meanwhile."""
         self.taps: list[Callable[[Sequence[Fact]], None]] = []
         """Told of facts as soon as they are true, before they are on disk."""
 
@@ -155,6 +157,7 @@ class Loop:
         if awaited:
             self._pending.append(_Pending(step, awaited=True))
             self._journal.submit(step.facts, durable=True, done=self._written, keep=True)
+            self.foresee(step.effects)
         else:
             self._journal.submit(step.facts, durable=False, keep=True)
             self._follow(_Pending(step, awaited=False))

@@ -16,6 +16,7 @@ from .adapters.claims.claims import Claims
 from .adapters.nvml.probe import NvmlProbe
 from .adapters.processes.launcher import LocalLauncher
 from .adapters.slurm.jobfiles import control_folder
+from .adapters.state.environments import own_environments
 from .adapters.state.lock import this_machine
 from .adapters.state.mounts import on_network
 from .attempts.attempts import Attempts
@@ -36,7 +37,6 @@ from .notify.targets import problems_of
 from .ports import Launcher, Sink
 from .report.forecasts import Forecasts
 from .report.numbers import slot_count
-from .runs.book import own_environments
 from .sampler import Sampler, sample_once
 from .snapshot.code_versions import Code
 from .snapshot.index import Epochs

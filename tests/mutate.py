@@ -44,7 +44,7 @@ SAMPLE = {
     "adapters": (65, ("engine/adapters",)),
     "logs": (40, ("engine/logs",)),
     "serve": (30, ("engine/serve", "engine/protocol")),
-    "commands": (40, ("engine/commands", "engine/serve/offline.py")),
+    "commands": (40, ("cli/commands", "engine/serve/offline.py")),
     "screen": (40, ("tui/drawing", "tui/logs", "tui/screens", "tui/widgets", "tui/acting")),
 }
 """How many breaks are drawn from which files."""

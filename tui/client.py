@@ -16,7 +16,7 @@ from ..engine.client.place import Place
 from ..engine.errors import DeckError, EngineUnavailableError
 from ..engine.protocol.wire import Bye, Hello, Reply, Request, ToClient, encode
 from .background import begun, in_thread
-from .model import Link
+from .model import Link, News
 
 LOOK_S = 1.0
 """Between looks for an engine that somebody else starts."""
@@ -32,9 +32,6 @@ _AGAIN_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _STEADY_S = 10.0
 """An engine that lived this long is not one that dies of its start."""
 _NONE_RUNS = "no engine runs: ctrl+r starts one"
-
-News = Link | ToClient | str
-"""How the screen stands with the engine, what that tells, and lines for the user."""
 
 
 class Pulse:

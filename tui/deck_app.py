@@ -19,10 +19,9 @@ from .acting import doing
 from .acting.actions import BY_ID
 from .acting.choice import Choice
 from .acting.doing import Doing, Question, Refusal, Request
-from .client import News
 from .drawing.format import clean
 from .logs.source import LogSource
-from .model import DeckModel
+from .model import DeckModel, News
 from .settings import Config
 from .widgets.deck_header import is_full
 

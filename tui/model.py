@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ..engine.client.connection import Picture, folded
+from ..engine.protocol.picture import Picture, folded
 from ..engine.protocol.wire import Cluster, DeckHead, Delta, GpuRow, TaskRow, Tasks, ToClient
 
 LinkKind = Literal["connecting", "live", "silent", "restarting", "over", "failed", "files"]
@@ -34,6 +34,10 @@ class Link:
     @property
     def live(self) -> bool:
         return self.kind == "live"
+
+
+News = Link | ToClient | str
+"""How the screen stands with the engine, what that tells, and lines for the user."""
 
 
 class DeckModel:

@@ -17,8 +17,8 @@ from ..engine.errors import DeckError, EngineUnavailableError, UsageError
 from ..engine.protocol.wire import Delta, Ready, Snapshot, TaskRow, Tasks
 from ..engine.serve.offline import READS, OfflineScreen
 from .background import begun, in_thread
-from .client import DeckClient, News
-from .model import Link
+from .client import DeckClient
+from .model import Link, News
 
 _LOOK_S = 2.0
 """How often it is seen whether the files have changed."""

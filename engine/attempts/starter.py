@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from ..core.deck import Deck, Task
-from ..core.effects import Launch
+from ..core.effects import Effect, Launch
 from ..core.inputs import JournalState, LeaderExited, Spawned, SpawnRefused, TreeGone
 from ..errors import may_pass
 from ..logs.files import LogFolder, NumberTakenError
@@ -46,6 +47,8 @@ class Starter:
         self._started = started
         self._waiting: set[str] = set()
         """Tokens of starts that something is awaited for."""
+        self._ahead: dict[str, tuple[StartPlan, StartOrder]] = {}
+        """Made while the newest facts are being written."""
         self.guard: Callable[[], str] = lambda: ""
         """Why no process may be started any more; "" while one may."""
 
@@ -59,6 +62,18 @@ class Starter:
             self._prepare_aside(task, effect)
         else:
             self._start(task, effect, self._prepare(task, effect))
+
+    def foresee(self, effects: Sequence[Effect]) -> None:
+        """These are carried out once their facts are on disk: plan starts that touch no file of the user's."""
+        self._ahead.clear()
+        for effect in effects if self._box.code is None else ():
+            if isinstance(effect, Launch) and not self._may_hang(task := self._deck.by_name[effect.task], effect):
+                with suppress(OSError):  # it is met again, and told, when it is launched
+                    self._ahead[effect.token] = self._planned(task, effect)
+
+    def _planned(self, task: Task, effect: Launch) -> tuple[StartPlan, StartOrder]:
+        plan = self._planner.plan(task, effect)
+        return plan, self._planner.order(task, plan)
 
     def _coded(self, task: Task, effect: Launch, why: str) -> None:
         """Its code is there, unless there is a reason why not."""
@@ -97,8 +112,7 @@ class Starter:
     def _prepare(self, task: Task, effect: Launch) -> tuple[StartPlan, StartOrder] | OSError:
         """Its fact is on disk: the number of its logs is its own from now on."""
         try:
-            plan = self._planner.plan(task, effect)
-            order = self._planner.order(task, plan)
+            plan, order = self._ahead.pop(effect.token, None) or self._planned(task, effect)
             self._logs.claim(task.name, effect.attempt, plan.paths, again=effect.again, make=order.job is None)
         except OSError as error:
             return error

@@ -1,35 +1,18 @@
 """A client's side of the socket: asks an engine, follows what it tells. Blocking; for commands. The screen has its own
-loop and takes a connection over, with what is pure of it: `Inbox`, `result_of`, `folded`."""
+loop and takes a connection over, with what is pure of it: `Inbox`, `result_of`."""
 
 from __future__ import annotations
 
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..adapters.processes.proc import stat
 from ..adapters.state.lock import Holder
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
-from ..protocol.wire import (
-    BadFrameError,
-    Bye,
-    Cluster,
-    DeckHead,
-    Delta,
-    GpuRow,
-    Hello,
-    Ready,
-    Reply,
-    Request,
-    Snapshot,
-    TaskRow,
-    Tasks,
-    ToClient,
-    decode,
-    encode,
-)
+from ..protocol.picture import Picture, folded
+from ..protocol.wire import BadFrameError, Bye, Hello, Reply, Request, ToClient, decode, encode
 
 HELLO_S = 2.0
 """An engine that does not greet within this time is frozen or stuck."""
@@ -45,43 +28,6 @@ class Gone(EngineUnavailableError):  # noqa: N818
 
 class SaidGoodbye(Gone):
     goodbye = True
-
-
-@dataclass(slots=True)
-class Picture:
-    """The deck as the engine last told it."""
-
-    head: DeckHead
-    gpus: tuple[GpuRow, ...]
-    rows: dict[int, TaskRow] = field(default_factory=dict[int, TaskRow])
-    """By index, in file order."""
-    whole: bool = False
-    cluster: Cluster | None = None
-    """None: its tasks run on this box."""
-    total: int = 0
-    """Rows that it has once it is whole."""
-
-    def by_name(self) -> dict[str, TaskRow]:
-        return {row.name: row for row in self.rows.values()}
-
-
-def folded(picture: Picture | None, message: ToClient) -> Picture | None:
-    """What is known of the deck after a message of its engine."""
-    match message:
-        case Snapshot():
-            return Picture(message.head, message.gpus, cluster=message.cluster, total=message.total)
-        case Tasks(rows=rows) if picture is not None:
-            picture.rows.update((row.index, row) for row in rows)
-        case Ready() if picture is not None:
-            picture.whole = True
-        case Delta() if picture is not None:
-            picture.rows.update((row.index, row) for row in message.rows)
-            picture.head = message.head or picture.head
-            picture.gpus = picture.gpus if message.gpus is None else message.gpus
-            picture.cluster = message.cluster or picture.cluster
-        case _:
-            pass
-    return picture
 
 
 class Inbox:

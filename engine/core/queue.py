@@ -11,6 +11,8 @@ from .spec import Resources
 
 LOOK_AT = 64
 """Shapes that one plan tries to place on GPUs."""
+_MANY = 64
+"""So many places given up in a row are more than what started meanwhile."""
 
 
 class Shape(NamedTuple):
@@ -82,11 +84,16 @@ class Queue:
             self.count -= 1
 
     def _head(self, bucket: list[QueueEntry]) -> QueueEntry | None:
+        given_up = 0
         while bucket:
             place = bucket[0]
             if self._versions.get(place.task) == place.version:
                 return place
             heappop(bucket)
+            given_up += 1
+            if given_up == _MANY:  # a whole entry has moved: one look at all is quicker than as many steps to the front
+                bucket[:] = [place for place in bucket if self._versions.get(place.task) == place.version]
+                heapify(bucket)
         return None
 
     def heads(self, *, without_gpus: bool = False) -> Iterator[tuple[QueueEntry, Shape]]:

@@ -7,10 +7,10 @@ import fcntl
 import os
 import time
 import tomllib
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from typing import cast
-from urllib.parse import quote
 
+from ..adapters.state.environments import forget_environment, make_environments, save_environment
 from ..atomic import private, write_private
 from ..client.files import FIT, RUNS, Home
 from ..errors import EngineUnavailableError, UsageError
@@ -155,43 +155,3 @@ def _lock(fd: int) -> None:
             time.sleep(_LOOK_S)
         else:
             return
-
-
-_FOLDER = "environments"
-
-
-def make_environments(state_dir: str) -> None:
-    """From now on tasks of this deck may have environments of their own. Raises OSError."""
-    os.makedirs(os.path.join(state_dir, _FOLDER), 0o700, exist_ok=True)
-
-
-def save_environment(state_dir: str, task: str, environment: Mapping[str, str]) -> None:
-    """Keep what *task* starts from, readable by its owner only. Raises OSError."""
-    pairs = (os.fsencode(f"{name}={value}") for name, value in environment.items())
-    write_private(_path(state_dir, task), b"\0".join(pairs))
-
-
-def forget_environment(state_dir: str, task: str) -> None:
-    """Idempotent."""
-    with contextlib.suppress(OSError):
-        os.unlink(_path(state_dir, task))
-
-
-def own_environments(state_dir: str) -> Callable[[str], Mapping[str, str] | None]:
-    """What tells, for a task's name, the environment that it alone starts from; None: it has that of the deck.
-
-    In a deck of single commands every task has its own: there FileNotFoundError is raised where it is gone.
-    """
-    if not os.path.isdir(os.path.join(state_dir, _FOLDER)):
-        return lambda _: None
-    return lambda task: _load(state_dir, task)
-
-
-def _load(state_dir: str, task: str) -> Mapping[str, str]:
-    with open(_path(state_dir, task), "rb") as file:
-        pairs = (os.fsdecode(pair).partition("=") for pair in file.read().split(b"\0") if pair)
-        return {name: value for name, _, value in pairs}
-
-
-def _path(state_dir: str, task: str) -> str:
-    return os.path.join(state_dir, _FOLDER, quote(task, safe=""))

@@ -163,7 +163,7 @@ probe.stop()
 
 _READS_ONCE = """
 from gpudeck.engine.adapters.nvml.probe import NvmlProbe
-from gpudeck.engine.commands.gpus import report
+from gpudeck.cli.commands.gpus import report
 from gpudeck.engine.sampler import sample_once
 probe = NvmlProbe()
 inventory = probe.discover()

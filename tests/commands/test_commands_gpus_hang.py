@@ -16,7 +16,7 @@ def test_gpus_says_that_it_waits_for_a_driver_that_hangs_and_gives_it_up(tmp_pat
     assert not code, "a command of its own finds the double as a library: this needs a C compiler"
     deck = Deck(tmp_path)
     deck.env |= {name: environment[name] for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")}
-    deck.tune("commands.gpus", PATIENCE_S=1.0, QUIET_S=0.1)
+    deck.tune("cli.commands.gpus", PATIENCE_S=1.0, QUIET_S=0.1)
 
     done = deck.command("gpus")
 

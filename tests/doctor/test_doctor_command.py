@@ -30,7 +30,7 @@ SOUND = """
 IMPATIENT = """
 from gpudeck.engine.doctor import gpus
 gpus._DISCOVER_S = 1.0
-from gpudeck.tui.cli import main
+from gpudeck.cli.main import main
 raise SystemExit(main())
 """
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"

@@ -208,7 +208,7 @@ class Deck:
         self.folder = self.folder.rename(self.folder.with_name(f"{self.folder.name}-moved"))
 
     def tune(self, module: str, **constants: Any) -> None:
-        """From now on engines have such constants of a module below gpudeck.engine: `tune("idle", IDLE_S=0.1)`."""
+        """From now on engines have such constants of a module below gpudeck: `tune("engine.idle", IDLE_S=0.1)`."""
         self.seams = forked.tuned(self.seams, module, **constants)
 
     def command(self, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> Ran:
@@ -302,7 +302,7 @@ def put_on(deck: Deck, box: Box, *, detached: bool = False) -> None:
     deck.env |= {name: environment[name] for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE") if name in environment}
     if code:
         start = Path(box.path).with_name("start.py")
-        start.write_text(f"{code}import sys\nfrom gpudeck.tui.cli import main\nsys.exit(main())\n")
+        start.write_text(f"{code}import sys\nfrom gpudeck.cli.main import main\nsys.exit(main())\n")
         deck.prefix = (str(Path(GPUDECK).with_name("python")), str(start))
 
 

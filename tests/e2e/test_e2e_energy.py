@@ -25,7 +25,7 @@ GATED = """
 
 def write(deck: Deck, gpus: str) -> None:
     """The task file; engines keep histories five times a second."""
-    deck.tune("attempts.usage", _FIRST_SAVE_S=0.2, SAVE_S=0.2)
+    deck.tune("engine.attempts.usage", _FIRST_SAVE_S=0.2, SAVE_S=0.2)
     deck.write(GATED.format(gpus=gpus))
 
 

@@ -32,7 +32,7 @@ OTHER = """
 
 @pytest.fixture
 def box(deck: Deck, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    deck.tune("adapters.processes.adopt", _DRAINING_S=0.3, _AGAIN_S=0.05)
+    deck.tune("engine.adapters.processes.adopt", _DRAINING_S=0.3, _AGAIN_S=0.05)
     box = Box(tmp_path_factory.mktemp("nvml") / "box.txt", 1)
     put_on(deck, box)
     yield box

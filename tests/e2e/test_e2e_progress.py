@@ -17,9 +17,9 @@ FAIL_ON_NAN = 'watch = { pattern = "nan", action = "fail" }'
 
 def write(deck: Deck, *tasks: str) -> None:
     """A task file; its engines look at logs ten times a second."""
-    deck.tune("attempts.following", PERIOD_S=0.1, FIRST_S=0.1)
-    deck.tune("logs.helper", FIRST_WAIT_S=0.1)
-    deck.tune("logs.follow_main", STORE_PERIOD_S=0.1)
+    deck.tune("engine.attempts.following", PERIOD_S=0.1, FIRST_S=0.1)
+    deck.tune("engine.logs.helper", FIRST_WAIT_S=0.1)
+    deck.tune("engine.logs.follow_main", STORE_PERIOD_S=0.1)
     deck.write(HEAD + "".join(f"[[task]]\ngpus = 0\n{task}\n" for task in tasks))
 
 

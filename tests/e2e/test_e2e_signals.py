@@ -122,7 +122,7 @@ def test_a_second_signal_kills_at_once(deck: Deck) -> None:
 
 
 def test_in_github_actions_the_grace_after_a_signal_is_short(deck: Deck) -> None:
-    deck.tune("signals", CI_GRACE_S=0.4)
+    deck.tune("engine.signals", CI_GRACE_S=0.4)
     deck.write(DEAF)
     engine = deck.start(env={"GITHUB_ACTIONS": "true"})
     pids(deck, 1)

@@ -25,7 +25,7 @@ def test_a_second_engine_is_refused_and_told_who_holds_the_deck(deck: Deck) -> N
     gate = deck.gate()
     engine = deck.start()
     engine.started("first")
-    deck.tune("adapters.state.lock", **{"DeckLock.acquire.wait_s": 0.1})
+    deck.tune("engine.adapters.state.lock", **{"DeckLock.acquire.wait_s": 0.1})
     second = deck.run()
     assert second.code == 3
     assert f"gpudeck {engine.pid}" in second.err

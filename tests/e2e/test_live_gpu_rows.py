@@ -60,7 +60,7 @@ def watched(
     assert not code, "an engine of its own finds the double as a library: this needs a C compiler"
     with live_deck(tmp_path, DECK) as deck:
         deck.env |= {name: environment[name] for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")}
-        deck.tune("core.devices", STALE_S=request.param)
+        deck.tune("engine.core.devices", STALE_S=request.param)
         deck.start()
         with deck.client() as client:
             yield Watched(deck, box, client)

@@ -48,7 +48,7 @@ def close_and_tell(self):
     tell()
 
 engine.Engine._close = close_and_tell
-from gpudeck.tui.cli import main
+from gpudeck.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -92,7 +92,7 @@ def test_a_running_engine_imports_nothing(tmp_path: Path) -> None:
 
 LOOKER = """
 import sys
-from gpudeck.tui.cli import main
+from gpudeck.cli.main import main
 code = main(sys.argv[1:])
 print("\\0" + " ".join(sys.modules))
 sys.exit(code)

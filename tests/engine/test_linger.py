@@ -151,7 +151,7 @@ def test_this_machine_can_be_looked_at() -> None:
 LOGGED_IN = """
 import sys
 from gpudeck.engine.client import detach
-from gpudeck.tui.cli import main
+from gpudeck.cli.main import main
 detach.look_at_logout = lambda: detach.Logout("session", kills=True, lingers=False, user="me")
 sys.exit(main())
 """

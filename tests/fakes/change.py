@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from gpudeck.engine.protocol.counts import Counts
 from gpudeck.engine.protocol.wire import Cluster, DeckHead, Delta, GpuRow, Ready, Snapshot, TaskRow, Tasks
-from gpudeck.tui.client import News
-from gpudeck.tui.model import DeckModel, Link
+from gpudeck.tui.model import DeckModel, Link, News
 
 NO_HEAD = DeckHead(deck="", file="", log_dir="", run=0, ended=False, counts=Counts(), slots=0)
 

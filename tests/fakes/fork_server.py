@@ -28,9 +28,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from gpudeck.engine import commands
+from gpudeck.cli import commands
+from gpudeck.cli.main import main
 from gpudeck.engine.adapters.processes.launcher import become_subreaper
-from gpudeck.tui.cli import main
 from tests.fakes import engine_seams, forked, reached
 
 Order = dict[str, Any]
@@ -38,9 +38,9 @@ _CLONE_NEWTIME = 0x80
 _PR_SET_NAME = 15
 _HIGHEST_FD = 256
 _USED = (
-    "engine.engine", "engine.engine_command", "engine.headless", "engine.decks.opening", "engine.logs.follow_main",
-    "engine.decks.offline", "tui.shell.arguments",
-    *(found.name for found in iter_modules(commands.__path__, "engine.commands.")),
+    "engine.engine", "cli.run_engine", "engine.headless", "engine.decks.opening", "engine.logs.follow_main",
+    "engine.decks.offline", "cli.arguments",
+    *(found.name for found in iter_modules(commands.__path__, "cli.commands.")),
 )  # fmt: skip
 
 

@@ -57,8 +57,8 @@ HANDED_ON = ("constants", "host")
 
 
 def tuned(seams: Mapping[str, Any], module: str, **constants: Any) -> dict[str, Any]:
-    """*seams*, and such constants of a module below gpudeck.engine."""
-    more = {f"gpudeck.engine.{module}:{name}": value for name, value in constants.items()}
+    """*seams*, and such constants of a module below gpudeck."""
+    more = {f"gpudeck.{module}:{name}": value for name, value in constants.items()}
     return {**seams, "constants": {**seams.get("constants", {}), **more}}
 
 

@@ -49,7 +49,7 @@ class LiveDeck:
         (self.folder / "tasks.toml").write_text(text)
 
     def tune(self, module: str, **constants: Any) -> None:
-        """From now on engines have such constants of a module below gpudeck.engine."""
+        """From now on engines have such constants of a module below gpudeck."""
         self.seams = forked.tuned(self.seams, module, **constants)
 
     def start(self, *arguments: str) -> subprocess.Popen[str] | forked.Forked:

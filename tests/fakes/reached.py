@@ -19,7 +19,7 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "GPUDECK_TEST_MAP"
-_OURS = tuple(f"{ROOT}/{folder}/" for folder in ("engine", "tui", "distributed"))
+_OURS = tuple(f"{ROOT}/{folder}/" for folder in ("cli", "engine", "tui", "distributed"))
 
 Functions = defaultdict[tuple[str, int], set[str]]
 """Tests by the function that they run: its file below the root and its first line, decorators included."""

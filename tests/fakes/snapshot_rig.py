@@ -17,9 +17,8 @@ from gpudeck.engine.errors import DeckError, EngineUnavailableError, UsageError
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, TaskRow
 from gpudeck.engine.serve.offline import READS
 from gpudeck.tui.app import GpudeckApp
-from gpudeck.tui.client import News
 from gpudeck.tui.deck_app import Clocks
-from gpudeck.tui.model import Link
+from gpudeck.tui.model import Link, News
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.detail import DetailView
 from gpudeck.tui.settings import Config

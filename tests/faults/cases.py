@@ -108,7 +108,9 @@ class Case:
 
     def refused(self) -> tuple[int, str]:
         """A further start that comes to nothing: its exit code and what it said."""
-        life = self.start(**forked.tuned(forked.QUICK, "adapters.state.lock", **{"DeckLock.acquire.wait_s": 0.2}))
+        life = self.start(
+            **forked.tuned(forked.QUICK, "engine.adapters.state.lock", **{"DeckLock.acquire.wait_s": 0.2})
+        )
         code = life.finish()
         self.lives.all.remove(life)
         return code, life.said()

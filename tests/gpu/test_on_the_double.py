@@ -44,8 +44,8 @@ def machine(tmp_path: Path, box: Box) -> Iterator[Machine]:
 
     def prepare(deck: Deck) -> None:
         deck.env |= double
-        deck.tune("core.apply_attempt", SEEN_S=0.1)
-        deck.tune("core.learned", SEEN_S=0.1)
+        deck.tune("engine.core.apply_attempt", SEEN_S=0.1)
+        deck.tune("engine.core.learned", SEEN_S=0.1)
 
     env = {**caller_environment(), **double}
     machine = Machine(tmp_path, str(python), "played", [], prepare, env=env, pace=0.1, idle_percent=100)

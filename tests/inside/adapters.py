@@ -1,5 +1,6 @@
 """What the tests of tests/adapters use of the inside of gpudeck: what moves there is changed here alone."""
 
+from gpudeck.cli.commands.gpus import report
 from gpudeck.engine.adapters import host, watch
 from gpudeck.engine.adapters.alarm import Alarm
 from gpudeck.engine.adapters.allocation import relay
@@ -69,7 +70,6 @@ from gpudeck.engine.adapters.state.folder import (
 from gpudeck.engine.adapters.state.lock import DeckLock, Machine, held_by, read_holder, this_machine
 from gpudeck.engine.adapters.state.mounts import file_system
 from gpudeck.engine.adapters.watch import send
-from gpudeck.engine.commands.gpus import report
 from gpudeck.engine.decks.cuda_devices import choose, cuda_visible_devices
 from gpudeck.engine.decks.gpus import look_at_gpus
 from gpudeck.engine.sampler import sample_once

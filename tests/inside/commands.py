@@ -1,11 +1,14 @@
 """What the tests of tests/commands use of the inside of gpudeck: what moves there is changed here alone."""
 
+from gpudeck.cli.arguments import parse, parser_of
+from gpudeck.cli.commands.explain import _instead, _state
+from gpudeck.cli.commands.logs import LINE_CHARS, Lines
+from gpudeck.cli.commands.rows import is_text, note_text, place_text, state_text, time_text, tone, waits_text
+from gpudeck.cli.main import main
+from gpudeck.cli.verbs import DECK, HABITS, VERBS
 from gpudeck.engine.adapters.state.sockets import listen
 from gpudeck.engine.client.files import FIT, file_in, home_of
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.explain import _instead, _state
-from gpudeck.engine.commands.logs import LINE_CHARS, Lines
-from gpudeck.engine.commands.rows import is_text, note_text, place_text, state_text, time_text, tone, waits_text
 from gpudeck.engine.decks.options import decode
 from gpudeck.engine.hints import Hints
 from gpudeck.engine.logs.files import AttemptPaths
@@ -18,6 +21,3 @@ from gpudeck.engine.submit.jobs import Piece, Unit, Waits, missing, units_of, wa
 from gpudeck.engine.submit.write import Standing, Stands, not_expressed
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions
-from gpudeck.tui.cli import main
-from gpudeck.tui.shell.arguments import parse, parser_of
-from gpudeck.tui.shell.verbs import DECK, HABITS, VERBS

@@ -1,14 +1,14 @@
 """What the tests of tests/engine use of the inside of gpudeck: what moves there is changed here alone."""
 
+from gpudeck.cli.commands.clean import run as clean
+from gpudeck.cli.commands.init import init
+from gpudeck.cli.commands.service import Deck, find_unit, run, service, unit_text, units_folder, write_unit
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.state.folder import load_environment, save_environment
 from gpudeck.engine.adapters.state.lock import DeckLock, held_by
 from gpudeck.engine.client.detach import Logout, kills_processes, lingers, look_at_logout, start_detached
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.clean import run as clean
-from gpudeck.engine.commands.init import init
-from gpudeck.engine.commands.service import Deck, find_unit, run, service, unit_text, units_folder, write_unit
 from gpudeck.engine.decks.offline import OfflineDeck, open_offline
 from gpudeck.engine.decks.opening import open_deck
 from gpudeck.engine.decks.options import as_before, changed, continued, decode, difference

@@ -11,7 +11,6 @@ from gpudeck.engine.adapters.slurm.calls import Answer, Calls
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
 from gpudeck.engine.attempts import end
 from gpudeck.engine.attempts.end import Ends
-from gpudeck.engine.client.connection import Picture, folded
 from gpudeck.engine.core import apply as apply_module
 from gpudeck.engine.core import attempts as core_attempts
 from gpudeck.engine.core import dispatch, step
@@ -29,6 +28,7 @@ from gpudeck.engine.live.live_file import LiveFile, answer
 from gpudeck.engine.live.plan import Choices
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
+from gpudeck.engine.protocol.picture import Picture, folded
 from gpudeck.engine.quiet import QuietStart
 from gpudeck.engine.report.reporter import Reporter
 from gpudeck.engine.serve import server

@@ -1,5 +1,7 @@
 """What the tests of tests/tui use of the inside of gpudeck: what moves there is changed here alone."""
 
+from gpudeck.cli.completion import SHELLS, print_script, script
+from gpudeck.cli.verbs import VERBS
 from gpudeck.engine.adapters import host
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.proc import stat
@@ -42,6 +44,7 @@ from gpudeck.tui.logs.source import LogSource, paged, source_of
 from gpudeck.tui.logs.viewport import MOST_ROWS, Frame, Viewport
 from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
 from gpudeck.tui.model import DeckModel, Link, LinkKind
+from gpudeck.tui.open_web import screen_command
 from gpudeck.tui.screens import deck_screen, detail, logs
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.deck_screen import DeckScreen
@@ -61,12 +64,9 @@ from gpudeck.tui.screens.page import PageScreen
 from gpudeck.tui.screens.timeline import TimelineScreen, TimelineView
 from gpudeck.tui.screens.timeline_lanes import Lane, Sight, Window, axis, lanes_of, pieces, tone_of, whole
 from gpudeck.tui.settings import RESERVED, THEMES, Config, Thresholds, load
-from gpudeck.tui.shell.completion import SHELLS, print_script, script
-from gpudeck.tui.shell.verbs import VERBS
 from gpudeck.tui.terminal import editor_of, pager_of, plain, takes_glyphs, with_content
 from gpudeck.tui.web import server
 from gpudeck.tui.web.environment import is_tab, marked, without_tab
-from gpudeck.tui.web.open_web import screen_command
 from gpudeck.tui.web.server import Door, Guard, words_of
 from gpudeck.tui.widgets.cluster_pane import OLD_S, height_of
 from gpudeck.tui.widgets.cluster_pane import lines_of as cluster_lines_of

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gpudeck.cli.commands.look import LiveLook
+from gpudeck.cli.commands.rows import plain
 from gpudeck.engine.client.place import Place
-from gpudeck.engine.commands.look import LiveLook
-from gpudeck.engine.commands.rows import plain
 from gpudeck.engine.serve.offline import offline_look
 from gpudeck.engine.taskfile.options import RunOptions
 

@@ -93,7 +93,7 @@ def test_a_deck_that_runs_is_told_as_it_stands(deck: Deck) -> None:
 def test_energy_of_an_attempt_that_lasts_is_told_so_far(deck: Deck) -> None:
     deck.write(SWEEP.replace("echo acc=0.{seed}1;", "read _ <gate;"))
     gate = deck.gate()
-    deck.tune("attempts.usage", _FIRST_SAVE_S=0.2, SAVE_S=0.2)
+    deck.tune("engine.attempts.usage", _FIRST_SAVE_S=0.2, SAVE_S=0.2)
     engine = deck.start()
     until((deck.folder / "logs/base-s1/attempt-1.gpu.json").exists)
     found = written(deck)

@@ -29,6 +29,9 @@ from queue import SimpleQueue
 from typing import Any, TextIO
 
 import gpudeck.engine.engine as engine_module
+from gpudeck.cli.arguments import parse
+from gpudeck.cli.commands import stop
+from gpudeck.cli.main import main
 from gpudeck.engine import parts
 from gpudeck.engine.adapters import host
 from gpudeck.engine.client import detach
@@ -36,7 +39,6 @@ from gpudeck.engine.client.attach import attach
 from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.client.files import task_file
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands import stop
 from gpudeck.engine.core.events import Fact
 from gpudeck.engine.decks.opening import OpenDeck, open_deck
 from gpudeck.engine.decks.options import Purpose, decode
@@ -48,8 +50,6 @@ from gpudeck.engine.logs import follow, helper
 from gpudeck.engine.ports import Instant, JournalBrokenError, Launcher, Sink, StartOrder
 from gpudeck.engine.results import results
 from gpudeck.engine.taskfile.options import RunOptions
-from gpudeck.tui.cli import main
-from gpudeck.tui.shell.arguments import parse
 from tests.e2e.decks import Deck, Ran
 from tests.fakes import forked
 from tests.fakes.launcher import FakeLauncher
@@ -325,7 +325,7 @@ class Desk:
     async def _serve(
         self, command: Command, mode: Mode, env: Mapping[str, str] | None = None, *, purpose: Purpose
     ) -> None:
-        """As `engine_command.serve` and `main` do it."""
+        """As `cli.run_engine` does it."""
         assert not self.runs, "there is an engine"
         self.clock.boot_s += _MOMENT_S
         path, said = task_file(command), command.given.get("options")

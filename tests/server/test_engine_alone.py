@@ -87,7 +87,7 @@ def test_opening_a_deck_that_is_over_repeats_nothing(tmp_path: Path) -> None:
 
 def test_a_failed_task_is_no_reason_for_systemd_to_start_the_engine_again(tmp_path: Path) -> None:
     with live_deck(tmp_path, DONE) as deck:
-        deck.tune("ending", ALONE_S=0.2)
+        deck.tune("engine.ending", ALONE_S=0.2)
         engine = deck.start()
         with deck.client() as client:
             deck.until_states(client, bad="failed", good="succeeded")

@@ -63,7 +63,7 @@ def test_a_folder_that_was_moved_keeps_what_runs_and_how_it_ends(tmp_path: Path,
     (tmp_path / "a").mkdir()
     with live_deck(tmp_path / "a", MAKES) as before:
         if engine == "alive and not looking":
-            before.tune("state_watch", _LOOK_EVERY_S=60.0)
+            before.tune("engine.state_watch", _LOOK_EVERY_S=60.0)
         first = before.start()
         with before.client() as client:
             pid = before.until_states(client, long="running")["long"].pid

@@ -37,7 +37,7 @@ def test_looking_on_begins_nothing_and_acting_does(deck: LiveDeck) -> None:
         client.request("stop")
     deck.until(lambda: first.poll() is not None, "the first engine ends")
     (deck.folder / "gate").write_text("go\n")
-    deck.tune("quiet", AFTER_S=0.2)
+    deck.tune("engine.quiet", AFTER_S=0.2)
     deck.start("--purpose", "act")
     with deck.client() as starter:
         with deck.client() as other:

@@ -209,6 +209,7 @@ class SimEngine:
             alarm=lambda _, ring: _Alarm(self.loop, ring),
         )
         self._loop.after_turn = self._after_turn
+        self._loop.foresee = self.attempts.starter.foresee
         self.attempts.ends.behind = lambda: self._loop.behind
         self._writer.on_ended = self.attempts.ends.written
         self.journal.on_disk = lambda full, why: self.loop.call_soon(self._on_disk, full, why)

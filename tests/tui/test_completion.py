@@ -31,9 +31,9 @@ command = "true"
 
 PROGRAM = """\
 #!{python}
-from gpudeck.tui.shell.arguments import parser_of
-from gpudeck.tui.shell.completion import complete
-from gpudeck.tui.shell.verbs import DECK, VERBS
+from gpudeck.cli.arguments import parser_of
+from gpudeck.cli.completion import complete
+from gpudeck.cli.verbs import DECK, VERBS
 complete({{verb.name: verb.text for verb in VERBS.values() if not verb.hidden}}, lambda name: parser_of(name or DECK))
 """
 

@@ -18,7 +18,7 @@ from tests.inside.tui import THEMES, Config, GpudeckApp, pages
 DEADLINE_S = 30.0
 LATE = (
     "ctypes", "hashlib", "psutil", "sqlite3", "tomllib",
-    "gpudeck.engine.core.spec", "gpudeck.engine.client.detach", "gpudeck.engine.engine", "gpudeck.engine.main",
+    "gpudeck.engine.core.spec", "gpudeck.engine.client.detach", "gpudeck.engine.engine", "gpudeck.cli.dispatch",
     "gpudeck.engine.protocol.messages", "gpudeck.engine.taskfile.load",
     "gpudeck.tui.acting.palette", "gpudeck.tui.screens.errors", "gpudeck.tui.screens.help",
     "gpudeck.tui.screens.timeline",
@@ -26,7 +26,7 @@ LATE = (
 """Slow to load, and needed by no picture of a deck that has an engine."""
 SCRIPT = """
 import json, os, sys
-from gpudeck.tui.shell.arguments import parse
+from gpudeck.cli.arguments import parse
 from gpudeck.tui.open_screen import app_on
 from gpudeck.tui.settings import load
 from gpudeck.engine.client.place import Place

@@ -1,0 +1,298 @@
+"""`gpudeck retry`, `cancel`, `kill`, `hold`, `release`, `priority`, `accept`: what is done to tasks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...engine.client.connection import Connection, Gone
+from ...engine.client.place import Place
+from ...engine.command import Command
+from ...engine.errors import UsageError
+from ...engine.protocol.states import ACTIVE
+from ...engine.protocol.verbs import ACTS, debug_env
+from ...engine.protocol.wire import TaskRow
+from ...engine.runs.typed import variables_of
+from ...engine.taskfile.kinds import LARGEST
+from ...engine.text import field_text, names_text, plural
+from .look import LiveLook, Look, nobody, rows_of
+from .rows import is_text
+from .screen import agreed, print_json
+
+
+def run(command: Command) -> int:
+    """Do it, started engine or not, wait until the engine has taken it, and tell what came of it."""
+    verb, words, told = command.verb, list(command.words), Telling(command)
+    more = _arguments(command, words)
+    place = Place.of(command)
+    connection, answered = place.attach(), False
+    if connection is not None:
+        place.tell_environment()
+    else:
+        from ...engine.serve.offline import offline_look
+
+        found = offline_look(place, quiet=True)
+        code, answered = _wanted(command, words, found, told)
+        if code is not None:
+            return code
+        if gpus := more.get("not_on", ()):
+            from .gpus import refuse_other_gpus  # with all that shows GPUs
+
+            refuse_other_gpus(place, gpus)
+        connection = place.start("act" if verb == "retry" or found.under_way else "note")
+        if verb == "retry" and (new := len(found.never_ran)):
+            place.say(f"{plural(new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
+    with connection:
+        names: list[str] = connection.request("select", select=words)
+        if not names:
+            return told.nobody(words)
+        before = rows_of(connection, names)
+        chosen = _chosen(verb, before)
+        if not chosen:
+            told.nothing_to_do(before)
+            _hint(verb, connection, place)
+            return 0
+        behind = [] if answered else _behind(command, LiveLook(connection), chosen)
+        asks = (behind or _asks(words, before, chosen)) and not answered
+        if asks and not agreed(_question(command, chosen, behind), yes=command.flag("yes")):
+            return told.declined()
+        if command.flag("debug"):
+            simulated = connection.request("status")["head"]["simulated"]
+            more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
+        note = connection.request(verb, tasks=[row.name for row in chosen], **more).get("note", "")
+        told.done(before, rows_of(connection, [row.name for row in chosen]), more.get("value"), field_text(note))
+        if note:
+            place.say(field_text(note))
+        _hint(verb, connection, place)
+    return 0
+
+
+def _hint(verb: str, connection: Connection, place: Place) -> None:
+    """An edit that nobody has applied has changed no task yet, so that there is nothing of it to accept."""
+    if verb != "accept":
+        return
+    with contextlib.suppress(Gone):  # all is done and told
+        if connection.request("status")["head"].get("file_plan"):
+            kept = "`gpudeck apply --keep` applies that and keeps the results of changed tasks"
+            place.say(f"the task file has changed: {kept}")
+
+
+def _wanted(command: Command, selectors: Sequence[str], found: Look, told: Telling) -> tuple[int | None, bool]:
+    """Whether an engine is to be started, which begins to run the deck: where there is something to do to what is
+    meant, and the user, who is asked before, agrees. Returns the exit code where none is, and whether the question is
+    answered."""
+    rows = found.rows(selectors)
+    if not rows:
+        return told.nobody(selectors), False
+    if any(row.state in ACTIVE or row.state == "unknown" for row in rows):
+        return None, False  # what became of them shows then
+    chosen = _chosen(command.verb, rows)
+    if not chosen:
+        told.nothing_to_do(rows)
+        return 0, False
+    behind = _behind(command, found, chosen)
+    asks = bool(behind) or _asks(selectors, rows, chosen)
+    if asks and not agreed(_question(command, chosen, behind), yes=command.flag("yes")):
+        return told.declined(), True
+    return None, asks
+
+
+def _arguments(command: Command, words: list[str]) -> dict[str, Any]:
+    """What goes with the request; takes from *words* what is no selector."""
+    match command.verb:
+        case "priority":
+            if len(words) < 2:
+                raise UsageError("priority wants SEL and a number: `gpudeck priority train-1 10`")
+            return {"value": _number(words.pop())}
+        case "retry":
+            from .gpus import named_gpus
+
+            given = command.given
+            return {
+                "fresh": command.flag("fresh"),
+                "downstream": command.flag("downstream"),
+                "env": variables_of(given.get("env") or ()),
+                "not_on": [gpu for text in given.get("not_on") or () for gpu in named_gpus(text)],
+            }
+        case _:
+            return {}
+
+
+def _number(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise UsageError(f"priority wants a whole number at the end, got {text!r}") from None
+    if abs(number) > LARGEST:
+        raise UsageError(f"priority wants a number from -{LARGEST} to {LARGEST}, got {number}")
+    return number
+
+
+def _chosen(verb: str, rows: Sequence[TaskRow]) -> list[TaskRow]:
+    """Those that the verb does something to; [] where all are so already. Raises UsageError where it means none."""
+    act = ACTS[verb]
+    chosen = [row for row in rows if act.may(row)]
+    if not chosen and not any(act.done(row) for row in rows):
+        first = rows[0]
+        more = f" (and {len(rows) - 1} more like it)" if len(rows) > 1 else ""
+        raise UsageError(f"{field_text(first.name)} {is_text(first)}{more}: {act.refusal}")
+    return chosen
+
+
+def _asks(words: Sequence[str], rows: Sequence[TaskRow], chosen: Sequence[TaskRow]) -> bool:
+    """More tasks than one, and not all of what is meant was typed out by name."""
+    return len(chosen) > 1 and not {row.name for row in rows} <= set(words)
+
+
+def _behind(command: Command, look: Look, chosen: Sequence[TaskRow]) -> list[str]:
+    """What needs them and runs again with them, as far as it was not named itself."""
+    if not command.flag("downstream"):
+        return []
+    named = {row.name for row in chosen}
+    needed_by = [name for row in chosen for name in look.details(row.name)["needed_by"]]
+    return [name for name in dict.fromkeys(needed_by) if name not in named]
+
+
+def _question(command: Command, rows: Sequence[TaskRow], behind: Sequence[str]) -> str:
+    states = ", ".join(f"{count} {state}" for state, count in Counter(row.state for row in rows).items())
+    names = field_text(names_text([row.name for row in rows]))
+    more = f", and all that builds on {'it' if len(rows) == 1 else 'them'} ({field_text(names_text(behind))})"
+    return f"{command.verb} {plural(len(rows), 'task')} ({states}): {names}{more if behind else ''}?"
+
+
+_LISTED = 20
+"""Outcomes told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one task."""
+
+    row: TaskRow
+    """As it is now."""
+    text: str
+    done: bool
+    """Something was done to it."""
+
+
+class Telling:
+    """What came of a command, in lines or as JSON."""
+
+    def __init__(self, command: Command) -> None:
+        self._verb = command.verb
+        self._act = ACTS[command.verb]
+        self._json = command.flag("json")
+
+    def nobody(self, selectors: Sequence[str]) -> int:
+        """No task is meant."""
+        why = nobody(selectors)
+        if self._json:
+            self._tell([], why)
+        else:
+            print(f"{self._verb}: {why}")
+        return 0
+
+    def declined(self) -> int:
+        if self._json:
+            self._tell([], "nothing was done")
+        else:
+            print("nothing was done")
+        return 1
+
+    def nothing_to_do(self, rows: Sequence[TaskRow]) -> None:
+        """All are so already."""
+        self._tell([_unchanged(self._verb, row) for row in rows])
+
+    def done(self, before: Sequence[TaskRow], after: Sequence[TaskRow], value: object, note: str) -> None:
+        """*before*: of all that were meant; *after*: of those to whom it was done."""
+        now = {row.name: row for row in after}
+        outcomes = [_outcome(self._verb, row, now[row.name], value) for row in before if row.name in now]
+        if self._json:
+            outcomes += [self._refused(row) for row in before if row.name not in now]
+        self._tell(outcomes, note)
+
+    def _refused(self, row: TaskRow) -> Outcome:
+        if self._act.done(row):
+            return _unchanged(self._verb, row)
+        return Outcome(row, f"{is_text(row)}: {self._act.refusal}", done=False)
+
+    def _tell(self, outcomes: Sequence[Outcome], note: str = "") -> None:
+        if self._json:
+            _tell_json(self._verb, outcomes, note)
+        else:
+            _tell(self._verb, outcomes)
+
+
+def _outcome(verb: str, before: TaskRow, after: TaskRow, value: object = None) -> Outcome:
+    """*value*: the priority that was given."""
+    if after.left_out and before.state not in ACTIVE:
+        return Outcome(after, f"stays {after.state}: the run leaves it out (--only, --exclude or --limit)", done=False)
+    return Outcome(after, _text(verb, before, after, value), done=True)
+
+
+def _unchanged(verb: str, row: TaskRow) -> Outcome:
+    """It was as it should be before."""
+    if verb == "release":
+        return Outcome(row, f"{is_text(row)}, and not held", done=False)
+    if verb == "accept":
+        return Outcome(row, f"{is_text(row)}: it is neither changed nor stale", done=False)
+    if row.state == "backoff":
+        return Outcome(row, is_text(row) + (", held already" if row.held else ""), done=False)
+    flags = " and held" if row.held else ""
+    return Outcome(row, f"{row.state}{flags} already", done=False)
+
+
+def _tell(verb: str, outcomes: Sequence[Outcome]) -> None:
+    """A line each, or where there are many one for each outcome."""
+    if len(outcomes) <= _LISTED:
+        for one in outcomes:
+            print(f"{verb}: {field_text(one.row.name)} ({one.text})")
+        return
+    groups: dict[str, list[str]] = {}
+    for one in outcomes:
+        groups.setdefault(one.text, []).append(one.row.name)
+    for text, names in groups.items():
+        print(f"{verb}: {plural(len(names), 'task')} ({text}): {field_text(names_text(names))}")
+
+
+def _tell_json(verb: str, outcomes: Sequence[Outcome], note: str = "") -> None:
+    """*note*: what else there is to know; "" for nothing."""
+    done = [_plain(one) for one in outcomes if one.done]
+    refused = [_plain(one) for one in outcomes if not one.done]
+    print_json({"verb": verb, "done": done, "refused": refused, "note": note})
+
+
+def _plain(one: Outcome) -> dict[str, Any]:
+    return {"name": one.row.name, "state": one.row.state, "attempt": one.row.attempt, "text": one.text}
+
+
+def _text(verb: str, before: TaskRow, after: TaskRow, value: object) -> str:
+    match verb:
+        case "retry":
+            return _retried(before, after)
+        case "cancel" | "kill":
+            return _cancelled(after)
+        case "hold":
+            return "held" + (f"; attempt {after.attempt} goes on" if after.state in ACTIVE else "")
+        case "release":
+            return f"released, {after.state}"
+        case "priority":
+            return f"priority {value}"
+        case _:
+            return "its result counts as it is"
+
+
+def _retried(before: TaskRow, after: TaskRow) -> str:
+    if after.attempt > before.attempt:
+        return f"attempt {after.attempt} {'is ' if after.state in ACTIVE else 'has '}{after.state}"
+    held = ", held" if after.held else ""
+    return f"attempt {after.attempt + 1} is {after.state}{held}"
+
+
+def _cancelled(after: TaskRow) -> str:
+    if after.state in ("stopping", "closing"):
+        return f"attempt {after.attempt} is being stopped"
+    return after.state

@@ -1,0 +1,165 @@
+"""`gpudeck apply`: the deck becomes what its task file says now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...engine.client.connection import Connection
+from ...engine.client.place import Place
+from ...engine.command import Command
+from ...engine.errors import TaskFileError
+from ...engine.protocol.states import ENDED
+from ...engine.text import field_text, names_text, plural
+from .look import LiveLook, Look
+from .screen import agreed, print_json
+
+_NEXT_START = "the next start takes the file as it is now; `gpudeck plan` shows what it would run"
+
+
+def run(command: Command) -> int:
+    """Show the plan, ask, and apply it. Finished tasks that an edit has changed, this one or an earlier one, run again;
+    with --keep all of them keep their results."""
+    place = Place.of(command)
+    dry_run, keep = command.flag("dry_run"), command.flag("keep")
+    told = _Telling(place, as_json=command.flag("json"), dry_run=dry_run, keep=keep)
+    connection = place.attach()
+    if connection is None:
+        return _offline(place, told, command)
+    kept = {"keep": True} if keep else {}
+    with connection as engine:
+        plan: dict[str, Any] = engine.request("apply", dry_run=True, **kept)
+        before = _changed(LiveLook(engine))
+        told.planned(plan, before)
+        if dry_run or not (plan["changes"] or before):
+            return told.end()
+        if not agreed("apply this?", yes=command.flag("yes")):
+            return told.declined()
+        place.tell_what_bars(engine)
+        if plan["changes"] or keep:
+            told.applied(engine.request("apply", digest=plan["digest"], **kept))
+        if not keep:
+            told.again(_run_again(engine))
+    return told.end()
+
+
+def _offline(place: Place, told: _Telling, command: Command) -> int:
+    """Without an engine the file is compared with what the deck took last; one is started once that is agreed to."""
+    from ...engine.live import words
+    from ...engine.live.plan import Applied
+    from ...engine.serve.offline import offline_look
+
+    found, keep = offline_look(place), command.flag("keep")
+    if found.deck.broken:
+        raise TaskFileError(found.deck.broken.splitlines())
+    if found.deck.state is None or not found.deck.journal.run:  # nothing runs yet, as was said: a start takes the file
+        if command.flag("dry_run"):
+            told.note(_NEXT_START)
+        return told.end()
+    plan, before = found.edits(), _changed(found)
+    if plan is not None:  # the rows are of the deck as the file makes it now
+        before = [name for name in before if name not in {change.name for change in plan.changed_finished}]
+    lines = words.lines(plan, keep=keep) if plan else []
+    added = plan.added if plan else ()
+    if never_ran := [name for name in found.never_ran if name not in added]:
+        lines = [*lines, f"{'never ran':<21} {names_text(never_ran)}: they start when they can"]
+    told.planned({"changes": bool(plan or never_ran), "lines": lines, "plan": msgspec.to_builtins(plan)}, before)
+    if command.flag("dry_run"):
+        told.note(_NEXT_START)
+        return told.end()
+    if not (plan or before or never_ran):
+        return told.end()
+    if not agreed("apply this?", yes=command.flag("yes")):
+        return told.declined()
+    changed = bool(before or (plan and plan.changed_finished))
+    with place.start("act") as engine:
+        if plan:
+            told.taken(msgspec.to_builtins(Applied(plan)))
+            told.note(f"apply: {field_text(words.summary(plan))}")
+        if changed and keep:
+            told.applied(engine.request("apply", keep=True))
+        elif changed:
+            told.again(_run_again(engine))
+        place.tell_what_bars(engine)
+        begins = [*plan.added, *(change.name for change in plan.changed_waiting)] if plan else []
+        if found.deck.deck.run.halted and begins:  # what the halt has left waits
+            engine.request("retry", tasks=begins, changed=True)
+        else:
+            engine.request("start")
+    return told.end()
+
+
+class _Telling:
+    """What an edit changes and what came of it, in lines as it happens, or as one JSON object at the end."""
+
+    def __init__(self, place: Place, *, as_json: bool, dry_run: bool, keep: bool) -> None:
+        self._place = place
+        self._json = as_json
+        self._keep = keep
+        self._told: dict[str, Any] = {
+            "dry_run": dry_run, "changes": False, "lines": [], "plan": None, "changed_earlier": [], "applied": None,
+            "again": [], "note": "",
+        }  # fmt: skip
+
+    def planned(self, plan: Mapping[str, Any], before: Sequence[str]) -> None:
+        lines: list[str] = plan["lines"] if plan["changes"] else []
+        self._told |= {"changes": plan["changes"], "lines": lines, "plan": plan["plan"], "changed_earlier": before}
+        if not self._json:
+            _show(lines, before, keep=self._keep)
+
+    def taken(self, applied: Mapping[str, Any]) -> None:
+        """The file was applied."""
+        self._told["applied"] = applied
+
+    def applied(self, answer: Mapping[str, Any]) -> None:
+        self.taken(answer["applied"])
+        if self._json:
+            return
+        if answer["changes"]:
+            print(f"apply: {field_text(answer['text'])}")
+        if kept := answer["applied"]["kept"]:
+            print(f"apply: {plural(len(kept), 'result')} kept: {field_text(names_text(kept))}")
+
+    def again(self, names: Sequence[str]) -> None:
+        self._told["again"] = names
+        if names and not self._json:
+            print(f"apply: {plural(len(names), 'changed task')} taken up: {field_text(names_text(names))}")
+
+    def note(self, text: str) -> None:
+        self._told["note"] = text = self._place.hints.completed(text)
+        if not self._json:
+            print(text)
+
+    def declined(self) -> int:
+        self.note("nothing was applied")
+        return self.end() or 1
+
+    def end(self) -> int:
+        if self._json:
+            print_json(self._told)
+        return 0
+
+
+def _run_again(engine: Connection) -> list[str]:
+    """Finished tasks that have been changed, by whichever edit."""
+    again = _changed(LiveLook(engine))
+    if again:
+        engine.request("retry", tasks=again, changed=True)
+    return again
+
+
+def _changed(look: Look) -> list[str]:
+    """Finished tasks that have been changed since."""
+    return [row.name for row in look.rows(()) if row.changed and not row.left_out and row.state in ENDED]
+
+
+def _show(lines: Sequence[str], before: Sequence[str], *, keep: bool) -> None:
+    for line in lines:
+        print(field_text(line))
+    if before:
+        means = "keep their results" if keep else "run again, unless their results are kept (--keep)"
+        print(f"{'changed earlier':<21} {field_text(names_text(before))}: they {means}")
+    if not lines and not before:
+        print("nothing has changed")

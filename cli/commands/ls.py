@@ -1,0 +1,40 @@
+"""`gpudeck ls`: a line for each task."""
+
+from __future__ import annotations
+
+from ...engine.client.place import Place, say
+from ...engine.command import Command
+from ...engine.headless.painted import Line
+from ...engine.protocol.wire import TaskRow
+from ...engine.text import columns_of
+from .look import look, nobody
+from .rows import gpu_text, node_text, note_text, plain, state_text, time_text, tone
+from .screen import out, print_json
+
+_HEAD = ("task", "state", "gpu", "attempt", "time", "reason")
+_SLURM_HEAD = ("task", "state", "node", "job", "attempt", "time", "reason")
+
+
+def run(command: Command) -> int:
+    """Print the tasks that the selectors mean, in file order."""
+    found = look(Place.of(command))
+    rows = found.rows(command.words)
+    if command.flag("json"):
+        print_json([plain(row) for row in found.with_metrics(rows)])
+        return 0
+    if not rows:
+        say(nobody(command.words) if command.words else "no task")
+        return 0
+    screen = out()
+    slurm = any(row.job for row in rows)
+    cells = [
+        (row.name, state_text(row), *_place(row, slurm=slurm), str(row.attempt or "-"), time_text(row), note_text(row))
+        for row in rows
+    ]
+    head, *lines = columns_of([_SLURM_HEAD if slurm else _HEAD, *cells], screen.columns)
+    screen.show([Line(head, tone="bold"), *(Line(text, tone=tone(row)) for text, row in zip(lines, rows, strict=True))])
+    return 0
+
+
+def _place(row: TaskRow, *, slurm: bool) -> tuple[str, ...]:
+    return (node_text(row), row.job or "-") if slurm else (gpu_text(row),)

@@ -1,0 +1,51 @@
+"""`gpudeck pause` and `unpause`: whether the deck starts anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ...engine.client.place import Place
+from ...engine.command import Command
+from ...engine.protocol.wire import DeckHead
+from ...engine.text import field_text, plural
+from .screen import tell
+
+if TYPE_CHECKING:
+    from ...engine.serve.offline import OfflineLook
+
+
+def run(command: Command) -> int:
+    """Do it, and tell how the deck stands then."""
+    place = Place.of(command)
+    existing = place.attach()
+    offline = _look(place) if existing is None else None
+    if offline is not None and command.verb == "pause" and not offline.deck.unfinished:
+        idle = "no engine runs this deck and no run is under way: nothing starts"
+        tell(command, idle, verb=command.verb, engine=None, paused="", running=0, queued=0)
+        return 0
+    begun = offline is None or offline.has_begun
+    if offline is not None and not begun and command.verb == "unpause" and not offline.deck.deck.paused:
+        none = "nothing of this deck has begun and nothing is paused: `gpudeck start` starts it"
+        tell(command, place.hints.completed(none), verb=command.verb, engine=None, paused="", running=0, queued=0)
+        return 0
+    purpose = "note" if not begun else "act" if command.verb == "pause" else "look"
+    with existing or place.start(purpose) as connection:
+        connection.request(command.verb)
+        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        pid = connection.hello.pid
+    counts = head.counts
+    running = f"{plural(counts.running, 'task')} running"
+    if head.paused:
+        text = f"{field_text(head.deck)} is {field_text(head.paused)}: nothing starts; {running}"
+    else:
+        text = f"{field_text(head.deck)} starts tasks again; {running}, {counts.queued} queued"
+    tell(command, text, verb=command.verb, engine=pid, paused=head.paused, running=counts.running, queued=counts.queued)
+    return 0
+
+
+def _look(place: Place) -> OfflineLook:
+    from ...engine.serve.offline import offline_look
+
+    return offline_look(place, quiet=True)

@@ -1,0 +1,291 @@
+"""`gpudeck plan`: what would run where, in which order, and when: the engine's decisions on a simulated clock; of a
+deck on Slurm what each job asks for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...engine.adapters import host
+from ...engine.adapters.slurm.cluster import partition_names
+from ...engine.adapters.slurm.jobfiles import control_folder
+from ...engine.adapters.slurm.script import script
+from ...engine.attempts.outputs import is_done
+from ...engine.attempts.secrets import mask, secrets_in
+from ...engine.client.files import task_file
+from ...engine.command import Command
+from ...engine.core.deck import Deck, Task
+from ...engine.core.devices import mixed_in_words
+from ...engine.core.events import Outcome
+from ...engine.core.fit import memory_in_words
+from ...engine.core.marks import is_of_other_work
+from ...engine.core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
+from ...engine.core.simulate import Ahead, Planned, simulate
+from ...engine.core.spec import TaskSpec
+from ...engine.decks.cluster import submitted, submitted_note
+from ...engine.decks.gpus import BoxGpus
+from ...engine.decks.offline import OfflineDeck, open_as_start
+from ...engine.decks.other_decks import OtherDecks
+from ...engine.errors import EngineUnavailableError
+from ...engine.submit.jobs import NOTHING, Waits, waits_of
+from ...engine.submit.target import Target
+from ...engine.taskfile.fit import check_fit
+from ...engine.taskfile.problems import did_you_mean
+from ...engine.text import columns_of, hhmmss, names_text, plural
+
+
+def run(command: Command) -> int:
+    """Print the plan: of an unfinished run under what that was started with. Nothing is started, locked or changed.
+    Raises DeckError."""
+    found = open_as_start(task_file(command), command.options(), os.environ)
+    as_json, file, deck, gpus = command.flag("json"), found.file, found.deck, found.loaded.gpus
+    settings, unfinished = file.settings, found.unfinished
+    if settings.backend == "slurm":
+        return _plan_slurm(Target(found), as_json=as_json)
+    check_fit(file, gpus.fitting())
+    takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
+    others = OtherDecks(file)
+    known = [_length_s(deck, task) for task in deck.tasks]  # before the simulation's own ends teach anything
+    settled = {
+        task.name: is_of_other_work(task) or not isinstance(task.phase, _SUCCESSES)
+        for task in deck.tasks
+        if isinstance(task.phase, FINAL)
+    }
+    memory = [memory_in_words(deck, task) for task in deck.tasks]
+    now = host.SystemClock().now()
+    planned = simulate(
+        deck,
+        lambda task: known[task.index],
+        takes=takes,
+        done=lambda task: is_done(deck, task, found.logs, others.at),
+        memory_mib=host.mem_available_mib(),
+        at=now.boot_s,
+        wall=now.wall_s,
+        ahead=[
+            Ahead(task, token, known[task.index], _ended(found, token)) for token, task in list(deck.active.items())
+        ],
+        goes_on=unfinished,
+        restarted=found.restarted,
+    )
+    rows = _rows(deck, planned, memory)
+    barred = _barred(deck) if unfinished else ""
+    runs = sum(item.ahead for item in planned)
+    planned = [item for item in planned if not item.ahead]
+    if as_json:
+        print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
+        return 0
+    given = submitted_note(found.submitted) if found.submitted else ""
+    for line in [*file.warnings, *filter(None, [found.damage, given]), *file.later]:
+        print(f"warning: {line}")
+    told = [*_table(rows, planned, gpus, runs), *filter(None, [barred]), *_left_to_you(deck, planned, settled)]
+    print("\n".join(told))
+    return 0
+
+
+_SUCCESSES = (Succeeded, Cached)
+
+_COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note")
+Row = tuple[str, str, float | None, float | None, bool, str, str]
+
+
+def _ended(found: OfflineDeck, token: str) -> Outcome | None:
+    """How an attempt has ended that the deck takes for running."""
+    match found.standing(token):
+        case "ended":
+            end = found.end_of(token)
+            return Outcome("ok" if end == "0" else "exit", int(end) if end.isdecimal() else 1)
+        case "gone":
+            return Outcome("lost")
+        case _:
+            return None
+
+
+def _barred(deck: Deck) -> str:
+    """Why an unfinished run starts nothing more."""
+    if deck.run.halted:
+        return f"{deck.run.halted} failed and has halted the run: `gpudeck unpause` goes on with it"
+    return f"the deck is paused ({deck.paused}): `gpudeck unpause` goes on" if deck.paused else ""
+
+
+def _length_s(deck: Deck, task: Task) -> float | None:
+    """By what has succeeded before: the very same work, else its entry."""
+    known = deck.learned.seconds(task.spec.fingerprint)
+    return task.entry.typical_s if known is None else known
+
+
+def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str]) -> list[Row]:
+    index = {gpu.uuid: str(gpu.index) for gpu in deck.gpus.values()}
+    rows: list[Row] = []
+    for item in planned:
+        gpus = ",".join(index.get(uuid, uuid) for uuid in item.gpus) or "cpu"  # the box may have lost one
+        asks = "; ".join(filter(None, [memory[deck.by_name[item.task].index], mixed_in_words(deck.models(item.gpus))]))
+        start, state = (None, "runs already") if item.ahead else (item.start_s, "runs")
+        if deck.by_name[item.task].gone:
+            state += "; the file no longer has it"
+        rows.append((item.task, gpus, start, item.end_s, item.guessed, state, asks))
+    started = {item.task for item in planned}
+    for task in deck.tasks:
+        if task.name not in started and not task.gone:
+            rows.append((task.name, "", None, None, False, _state(task, task.phase), memory[task.index]))
+    return rows
+
+
+def _state(task: Task, phase: Phase) -> str:
+    if not task.selected:
+        return "left out"
+    if isinstance(phase, (Failed, Cancelled)):
+        return "failed and stays so" if isinstance(phase, Failed) else "cancelled"
+    return "done earlier" if isinstance(phase, _SUCCESSES) else "would not start"
+
+
+def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs: int) -> list[str]:
+    """*planned*: what would start. *runs*: how many run already."""
+    cells = [("task", f"{'gpu':>7}", f"{'starts':>9}", f"{'ends':>9}", "state")]
+    for name, where, starts, ends, guessed, state, asks in rows:
+        begin = "" if starts is None else f"+{hhmmss(starts)}"
+        end = "" if ends is None else f"{'~' if guessed else '+'}{hhmmss(ends)}"
+        cells.append((name, where, begin, end, f"{state}, {asks}" if asks and starts is not None else state))
+    lines = columns_of(cells, right=(1, 2, 3))
+    guesses = sum(item.guessed for item in planned)
+    place = "CPU slots" if not gpus.chosen else f"{len(gpus.chosen)} {'simulated ' if gpus.simulated else ''}GPUs"
+    also = f"; {plural(runs, 'task')} run{'s' * (runs == 1)} already" if runs else ""
+    if not planned:
+        return [*lines, "", f"nothing would start{also}" if runs else "nothing would run"]
+    last = max(ends for _, _, _, ends, *_ in rows if ends is not None)
+    lines.append("")
+    starting, tasks = len({item.task for item in planned}), len({name for name, *_ in rows})
+    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {hhmmss(last)}{also}")
+    if guesses:
+        lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
+    return lines
+
+
+def _left_to_you(deck: Deck, planned: Sequence[Planned], settled: Mapping[str, bool]) -> list[str]:
+    """What only a headless start runs. *settled*: tasks that have ended, and whether as failed or of other work."""
+    rerun = deck.settings.rerun_stale
+    again = [item.task for item in planned if item.task in settled and (settled[item.task] or not rerun)]
+    if not again:
+        return []
+    which = "it" if len(again) == 1 else "them"
+    stale = any(not settled[name] for name in again)
+    more = "" if rerun or not stale else "; with rerun_stale = true in [deck] stale ones run again by themselves"
+    return [
+        f"this is `gpudeck --headless`; with a screen {names_text(again, 4)} would wait for you: "
+        f"`gpudeck retry` runs {which} again{more}"
+    ]
+
+
+TOKEN = "0" * 24
+"""Where a start puts one of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """A task, and what becomes of it."""
+
+    task: str
+    state: str
+    """ "runs", "under way", "done earlier" or "left out"."""
+    attempt: int = 0
+    script: str = ""
+    kept: str = ""
+    """Where a start keeps the script."""
+    waits: Waits = NOTHING
+
+
+def _plan_slurm(target: Target, *, as_json: bool) -> int:
+    """Print what each job asks for and runs, and of a single one its whole script, as an engine would submit it. It
+    needs no Slurm. Raises DeckError."""
+    try:
+        jobs = planned(target)
+    except OSError as error:
+        raise EngineUnavailableError(f"{error.filename}: {error.strerror}") from error
+    if as_json:
+        print(json.dumps([_row(job) for job in jobs], indent=2))
+        return 0
+    for line in [*target.warnings, *target.file.later, *unknown_partitions(target.selected)]:
+        print(f"warning: {line}")
+    print("\n".join(_text(jobs)))
+    return 0
+
+
+def planned(target: Target) -> list[PlannedJob]:
+    """All tasks, in file order. The values of secret variables are not shown. Raises OSError."""
+    selected, done = target.selected, target.done()
+    taken_up = {*target.journal.lasting, *(each.task for each in submitted(target.file, target.journal))}
+    waits = waits_of(selected, done=done)
+    jobs: list[PlannedJob] = []
+    for spec in target.file.tasks:
+        if spec.name not in waits:
+            jobs.append(PlannedJob(spec.name, "left out"))
+        elif spec.name in taken_up:
+            jobs.append(PlannedJob(spec.name, "under way"))
+        elif spec.name in done:
+            jobs.append(PlannedJob(spec.name, "done earlier"))
+        else:
+            attempt = target.next_attempt(spec.name)
+            plan, order = target.planned(spec.name, attempt, TOKEN)
+            text = script(order, control_folder(target.logs.dir))
+            shown = mask(text, [value for value in secrets_in(order.env) if value != TOKEN])
+            jobs.append(PlannedJob(spec.name, "runs", attempt, shown, plan.paths.script, waits[spec.name]))
+    return jobs
+
+
+def unknown_partitions(tasks: Iterable[TaskSpec]) -> Iterator[str]:
+    """Those that tasks name, a line each, where Slurm is here and answers at once."""
+    asked = [str(dict(spec.extras.slurm).get("partition", "")) for spec in tasks]
+    names = list(dict.fromkeys(name for text in asked for name in text.split(",") if name))
+    known = partition_names(os.environ) if names else []
+    for name in names:
+        if known and name not in known:
+            hint = did_you_mean(name, known)
+            yield f"partition {name} is not known to Slurm here" + (f": {hint}" if hint else "")
+
+
+_OTHERS = ("under way", "done earlier", "left out")
+
+
+def _text(jobs: Sequence[PlannedJob]) -> list[str]:
+    running = [job for job in jobs if job.state == "runs"]
+    more = [f"{len(found)} {state}" for state in _OTHERS if (found := _in(jobs, state))]
+    if not running:
+        return [", ".join(["nothing would be submitted", *more])]
+    lines: list[str] = []
+    for job in running:
+        lines += [
+            "",
+            f"==> {job.task}, attempt {job.attempt}{_after(job.waits)}: {job.kept} <==",
+            job.script.rstrip("\n") if len(running) == 1 else _gist(job.script),
+        ]
+    if len(running) > 1:
+        lines += ["", "The whole script of one, with its environment and the wrapper: gpudeck plan --only TASK"]
+    return [*lines[1:], "", ", ".join([f"{len(running)} of {len(jobs)} tasks would be submitted", *more])]
+
+
+def _gist(script: str) -> str:
+    """What it asks Slurm for, and its command."""
+    asked = [line for line in script.partition("\n\n")[0].splitlines() if line.startswith("#SBATCH")]
+    return "\n".join([*asked, script.partition("\ngd_argv=(")[2].partition(")\ngd_environment() {")[0]])
+
+
+def _in(jobs: Sequence[PlannedJob], state: str) -> list[PlannedJob]:
+    return [job for job in jobs if job.state == state]
+
+
+def _after(waits: Waits) -> str:
+    names = [*waits.ok, *waits.ended]
+    return f", after {names_text(names, 3)}" if names else ""
+
+
+def _row(job: PlannedJob) -> dict[str, object]:
+    return {
+        "task": job.task,
+        "state": job.state,
+        "attempt": job.attempt,
+        "script": job.script,
+        "kept": job.kept,
+        "after_ok": list(job.waits.ok),
+        "after_end": list(job.waits.ended),
+    }

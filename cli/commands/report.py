@@ -1,0 +1,61 @@
+"""`gpudeck report`: the deck as one HTML file, to be kept beside the results or sent to somebody."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+
+from ...engine.atomic import write_atomic
+from ...engine.client.files import task_file
+from ...engine.client.place import say
+from ...engine.command import Command
+from ...engine.decks.offline import open_offline
+from ...engine.errors import EngineUnavailableError, UsageError
+from ...engine.report_html.gather import gather
+from ...engine.report_html.page import MARK, page
+
+DEFAULT = "report.html"
+
+
+def run(command: Command) -> int:
+    """Write the file and print its path; "-" is standard output. Raises DeckError."""
+    given = command.given.get("output") or ""
+    target = given or DEFAULT
+    if not given:
+        _refuse_other(target)
+    offline = open_offline(task_file(command), command.options(), os.environ)
+    for warning in offline.warnings if offline.broken else ():
+        say(f"warning: {warning}")
+    content = page(gather(offline))
+    if target == "-":
+        sys.stdout.buffer.write(content)
+        return 0
+    path = os.path.abspath(os.path.expanduser(target))
+    _write(path, content)
+    print(path)
+    if command.flag("open") and not webbrowser.open(f"file://{path}"):
+        say("no browser could be started here")
+    return 0
+
+
+def _refuse_other(path: str) -> None:
+    """A file of that name that is no report is somebody's work."""
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(200)
+    except OSError:
+        return
+    if MARK.encode() not in begin:
+        raise UsageError(f"{path} is there and is no report of gpudeck: -o FILE writes another file")
+
+
+def _write(path: str, content: bytes) -> None:
+    if os.path.isdir(path):
+        raise UsageError(f"-o {path}: this is a folder, name a file in it")
+    try:
+        write_atomic(path, content, durable=False)
+    except FileNotFoundError:
+        raise UsageError(f"-o {path}: its folder does not exist") from None
+    except OSError as error:
+        raise EngineUnavailableError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,317 @@
+"""`gpudeck run -- COMMAND`: waits for GPUs, runs one command on them, and ends as it ends."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TextIO
+
+from ...engine.adapters.inotify import Writes
+from ...engine.client.connection import Connection, Gone, SaidGoodbye
+from ...engine.client.files import Home, home_of
+from ...engine.client.place import say
+from ...engine.command import Command
+from ...engine.errors import DeckError, EngineUnavailableError
+from ...engine.logs.files import AttemptPaths, LogFolder
+from ...engine.protocol.states import DONE, ENDED
+from ...engine.protocol.wire import TaskRow
+from ...engine.runs.book import Book
+from ...engine.runs.engines import TELL_S, WAITS, Asked, Engines, Wait
+from ...engine.runs.wanted import wanted_of
+from ...engine.taskfile.find import NAME
+from .logs import LogFeed, PrintedLog, Printer, Sink
+from .screen import Screen
+
+
+class CommandNotFoundError(DeckError):
+    """There is no such program. The exit code is a shell's."""
+
+    exit_code = 127
+
+
+class NotExecutableError(DeckError):
+    """It is there and cannot be executed."""
+
+    exit_code = 126
+
+
+def refuse_missing(command: str | Sequence[str], environment: Mapping[str, str]) -> None:
+    """Raises CommandNotFoundError, NotExecutableError. *command*: as `command_of` has it; of a line for bash, bash
+    tells. *environment*: what it will start from, here."""
+    if isinstance(command, str):
+        return
+    program = command[0]
+    if "/" in program:
+        _refuse_path(program)
+        return
+    path = environment.get("PATH", os.defpath)
+    if shutil.which(program, path=path) is None:
+        for folder in path.split(os.pathsep):
+            if os.path.isfile(os.path.join(folder, program)):
+                raise _not_executable(os.path.join(folder, program))
+        here = f"; the one here is ./{program}" if os.path.isfile(program) else ""
+        raise CommandNotFoundError(f"{program}: command not found on PATH{here}")
+
+
+def _refuse_path(path: str) -> None:
+    if not os.path.exists(path):
+        seen_from = "" if os.path.isabs(path) else f" in {os.getcwd()}"
+        raise CommandNotFoundError(f"{path}: command not found: no such file{seen_from}")
+    if os.path.isdir(path):
+        raise NotExecutableError(f"{path}: is a folder, not a program")
+    if not os.access(path, os.X_OK):
+        raise _not_executable(path)
+
+
+def _not_executable(path: str) -> NotExecutableError:
+    return NotExecutableError(f"{path}: not executable: chmod +x it, or name the program that runs it")
+
+
+def run(command: Command) -> int:
+    """Returns the command's exit code; with --detach 0 as soon as an engine has it. Raises DeckError."""
+    wanted = wanted_of(command, os.environ)
+    refuse_missing(wanted.command, wanted.environment)
+    as_root = command.flag("as_root")
+    home = home_of(command.file, os.environ, as_root=as_root)
+    on_cpu = wanted.entry["gpus"] == 0
+    engines = Engines(home, os.environ, simulated=wanted.simulated, as_root=as_root, on_cpu=on_cpu)
+    with Asked() as asked:
+        engines.tidy()
+        name = Book(home).enter(wanted.entry, wanted.name, wanted.environment)
+        try:
+            connection = engines.take(name, say)
+        except BaseException:  # Ctrl-C as well: nobody waits for the run any more, so no later engine may start it.
+            Book(home).drop([name])
+            raise
+        if command.flag("detach"):
+            connection.close()
+            print(name)
+            if not command.flag("quiet"):
+                say(f"`gpudeck logs --runs {name} -f` follows it, `gpudeck cancel --runs {name}` stops it")
+            return 0
+        return Follower(home, name, engines, asked, _silent if command.flag("quiet") else say).follow(connection)
+
+
+def _silent(_: str) -> None:
+    """-q: only what the command writes."""
+
+
+TIMED_OUT = 124
+"""As timeout(1) has it."""
+_SPAWN = (126, 127)
+_OWN = ("ok", "exit", "oom", "signal")
+"""Ends whose exit code is the command's."""
+
+
+def exit_of(row: TaskRow, asked: signal.Signals | None) -> int:
+    """*row*: the run's, ended. *asked*: the signal by which we were told to stop it."""
+    code = row.exit_code
+    if row.state in DONE:
+        return code or 0
+    if row.state == "cancelled":
+        return 128 + asked if asked is not None else code or 1
+    if row.kind == "timeout":
+        return TIMED_OUT
+    if row.kind == "spawn error":
+        return code if code in _SPAWN else EngineUnavailableError.exit_code
+    if row.kind == "lost":
+        return EngineUnavailableError.exit_code
+    return code or 1
+
+
+def last_words(row: TaskRow) -> str:
+    """What its own output does not tell of its end; "" for nothing."""
+    if row.state == "cancelled":
+        return f"{row.name} was cancelled"
+    if row.state == "failed" and row.kind != "exit":
+        return f"{row.name}: {row.reason}"
+    return ""
+
+
+ENGINES = 5
+"""So many engines may be lost under one run before something is taken to be wrong."""
+BROKEN_PIPE = 141
+_DRAIN_S = 0.001
+
+
+class Follower:
+    """Of one run, through the engines that it may need."""
+
+    def __init__(self, home: Home, name: str, engines: Engines, asked: Asked, say: Callable[[str], None]) -> None:
+        self._home = home
+        self._name = name
+        self._engines = engines
+        self._asked = asked
+        self._say = say
+        self._output = Output.ours(name)
+        self._logs = LogFolder(home.logs)
+        self._writes = Writes()
+        self._attempt = 0
+        self._wait = Wait(name, say)
+        self._hinted = False
+        self._warned = False
+
+    def follow(self, connection: Connection) -> int:
+        """Returns the exit code. Raises EngineUnavailableError where it will not be known."""
+        try:
+            for _ in range(ENGINES):
+                try:
+                    with connection:
+                        return self._follow(connection)
+                except SaidGoodbye as error:
+                    raise EngineUnavailableError(f"{error}; {self._where()}") from None
+                except Gone:
+                    self._say("the engine is gone; the next one goes on with the run")
+                    connection = self._engines.take(self._name, self._say)
+            raise EngineUnavailableError(f"one engine after the other is lost; {self._where()}")
+        except BrokenPipeError:
+            self._say(f"nobody reads what {self._name} writes any more; {self._where()}")
+            return BROKEN_PIPE
+        except KeyboardInterrupt:
+            self._say(self._where())
+            return 128 + (self._asked.first or 0)
+        finally:
+            self._writes.close()
+
+    def _where(self) -> str:
+        return f"`gpudeck logs --runs {self._name} -f` shows how {self._name} goes on"
+
+    def _follow(self, connection: Connection) -> int:
+        while True:
+            row = connection.wait_for_picture().by_name().get(self._name)
+            if row is None or row.gone:
+                raise EngineUnavailableError(f"{self._name} was taken out of {self._home.path}")
+            more = self._show(row)
+            if row.state in ENDED:
+                return self._end(row)
+            if row.state == "unknown":
+                raise EngineUnavailableError(f"what became of {self._name} cannot be proven; {self._where()}")
+            self._hand_on(connection)
+            waits = row.state in WAITS
+            if waits and "claimed" in self._wait.tell(connection):
+                self._hint()
+            elif not waits:
+                self._wait.over(row)
+            most_s = 0 if more else TELL_S if waits else None
+            self._writes.wait([connection.fileno(), self._asked.fileno()], most_s)
+            self._asked.clear()
+            for _ in connection.messages(_DRAIN_S):
+                pass
+
+    def _show(self, row: TaskRow) -> bool:
+        if row.attempt and row.needs_gpus and not row.gpus and not self._warned:
+            self._warned = True
+            self._say(f"no NVIDIA GPU on this box: {self._name} runs on the CPU")
+        for number in range(self._attempt + 1, row.attempt + 1):
+            paths = self._logs.paths(self._name, number, False)
+            self._output.go_over(paths)
+            self._writes.watch(paths.dir)
+            if number > 1:
+                self._say(f"{self._name}: attempt {number}")
+            self._attempt = number
+        return self._output.show()
+
+    def _end(self, row: TaskRow) -> int:
+        self._output.end()
+        signal = self._asked.first if self._asked.handled else None
+        if words := last_words(row):
+            self._say(words)
+        return exit_of(row, signal)
+
+    # -- signals ------------------------------------------------------------------------------------------------------
+
+    def _hand_on(self, connection: Connection) -> None:
+        """The first one stops the run as its own Ctrl-C would, the next ones kill it."""
+        while self._asked.handled < self._asked.times:
+            if self._asked.handled == 0:
+                self._say(f"stopping {self._name}; once more kills it")
+                connection.request("cancel", tasks=[self._name])
+            else:
+                connection.request("kill", tasks=[self._name])
+            self._asked.handled += 1  # not before: an engine that is lost meanwhile has not done it
+
+    def _hint(self) -> None:
+        if not self._hinted and os.path.exists(os.path.join(self._home.folder, NAME)):
+            self._say("`gpudeck add -- COMMAND` puts a command into the queue of the deck here instead")
+        self._hinted = True
+
+
+class Output:
+    """Of one run, through its attempts."""
+
+    def __init__(self, name: str, out: TextIO, err: TextIO, environ: Mapping[str, str]) -> None:
+        """Where *out* or *err* is a terminal, nothing that it would obey but colours is let through to it; a pipe or a
+        file gets every byte as it is."""
+        # On one screen a line that is drawn in place is wiped before the other stream writes.
+        screen = _printer(name, out, environ) if out.isatty() and err.isatty() else None
+        sinks: list[Sink] = []
+        for stream in (out, err):
+            stream.flush()
+            if stream.isatty():
+                sinks.append(PrintedLog(name, screen or _printer(name, stream, environ)))
+            else:
+                sinks.append(_Raw(stream.fileno()))
+        self._streams = tuple(map(_Stream, sinks))
+
+    @classmethod
+    def ours(cls, name: str) -> Output:
+        return cls(name, sys.stdout, sys.stderr, os.environ)
+
+    def go_over(self, paths: AttemptPaths) -> None:
+        """To another attempt. Its logs need not be there yet."""
+        for stream, path in zip(self._streams, (paths.out, paths.err), strict=True):
+            stream.go_over(path)
+
+    def show(self) -> bool:
+        """Pass on some of what is there. Returns whether there was any. Raises BrokenPipeError when nobody reads."""
+        return sum(stream.drain() for stream in self._streams) > 0
+
+    def end(self) -> None:
+        """The run is over: pass on the rest."""
+        while self.show():
+            pass
+        for stream in self._streams:
+            stream.end()
+
+
+class _Stream(LogFeed):
+    """Its log need not be there yet."""
+
+    _path = ""
+
+    def go_over(self, path: str) -> None:
+        if path != self._path:
+            self.end()
+            self._path = path
+
+    def drain(self) -> int:
+        if not self.is_open and self._path:
+            self.begin(self._path)
+        return super().drain()
+
+
+class _Raw:
+    """A pipe or a file."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[os.write(self._fd, left) :]
+            except BlockingIOError:  # somebody else has made the pipe so
+                select.select([], [self._fd], [])
+
+    def rest(self) -> None: ...
+    def end(self) -> None: ...
+
+
+def _printer(name: str, stream: TextIO, environ: Mapping[str, str]) -> Printer:
+    screen = Screen.of(stream, environ)
+    return Printer(stream.buffer, [name], colour=screen.colour, columns=screen.columns, follow=True)

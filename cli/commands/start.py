@@ -1,0 +1,79 @@
+"""`gpudeck start`: the deck's engine without a screen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from ... import __version__
+from ...engine.client.attach import attach, has_engine
+from ...engine.client.connection import Connection
+from ...engine.client.place import Place
+from ...engine.command import Command
+from ...engine.decks.options import decode, describe, which
+from ...engine.protocol.wire import DeckHead
+from ...engine.taskfile.options import RunOptions
+from ...engine.text import field_text, plural
+from .screen import tell
+from .stop import stop_engine, wait_for_lock
+
+
+def run(command: Command) -> int:
+    """Start an engine where none runs, and tell how the deck stands; the engine goes on."""
+    place = Place.of(command)
+    place.refuse_missing(command.file)
+    _make_way(place)
+    began = not has_engine(place.path, place.options)
+    with place.start("start", quiet=True, change=True) as connection:
+        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        pid = connection.hello.pid
+        for line in connection.request("start")["warnings"] if began else ():
+            place.say(f"warning: {line}")
+        left_out = _left_out(connection, head.counts.total)
+        if not command.flag("json"):
+            place.tell_what_bars(connection)
+    counts = head.counts
+    fields = {"engine": pid, "running": counts.running, "queued": counts.queued, "paused": head.paused}
+    tasks = f"{plural(counts.running, 'task')} running, {counts.queued} queued"
+    tell(command, f"engine {pid} runs {field_text(head.deck)}: {tasks}", verb="start", **fields)
+    if command.flag("json"):
+        return 0
+    if left_out:
+        place.say(left_out)
+    if place.options.skip_existing is False:
+        place.say(
+            "--no-skip-existing: what never ran runs although its outputs exist; what has ended stays so until "
+            "`gpudeck retry '*'` or `gpudeck --headless --no-skip-existing`"
+        )
+    place.say("`gpudeck` opens its screen, `gpudeck status` looks, `gpudeck stop` ends the engine")
+    return 0
+
+
+def _make_way(place: Place) -> None:
+    """An engine whose run has ended, and that has nothing left to do, ends for one that begins the next run under other
+    options."""
+    connection = attach(place.path, place.options)
+    if connection is None:
+        return
+    with connection:
+        hello = connection.hello
+        if hello.mode != "detached" or hello.version != __version__:
+            return
+        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        options = decode(connection.request("options")["options"])
+        given = replace(place.options, also=options.also)
+        if not head.ended or head.counts.unknown or options == given:
+            return
+        stop_engine(connection)
+    wait_for_lock(place, hello.pid)
+
+
+def _left_out(connection: Connection, selected: int) -> str:
+    """What to say where the deck goes on with a part of its tasks, as it was started before; "" where it has all."""
+    chosen = which(decode(connection.request("options")["options"]))
+    count = len(connection.request("select", select=["*"])) - selected if chosen != RunOptions() else 0
+    if count <= 0:
+        return ""
+    hint = ": `gpudeck start --only '*'` takes up all" if chosen.only and not (chosen.exclude or chosen.limit) else ""
+    return f"{plural(count, 'task')} left out by {describe(chosen)}{hint}"

@@ -1,0 +1,94 @@
+"""`gpudeck stop`: ends the engine, and with --tasks the tasks as well."""
+
+from __future__ import annotations
+
+import time
+
+from ...engine.adapters.processes.proc import stat
+from ...engine.adapters.state.lock import held_by
+from ...engine.client.connection import Connection, Gone
+from ...engine.client.place import Place
+from ...engine.command import Command
+from ...engine.decks.states import find_state
+from ...engine.errors import EngineUnavailableError, UsageError
+from ...engine.protocol.states import ACTIVE
+from ...engine.protocol.wire import Bye
+from ...engine.text import plural
+from .screen import tell
+
+_RELEASE_S = 10.0
+"""An engine that has said goodbye lets go of the deck within this time."""
+_EXIT_S = 2.0
+"""A headless run may have a slow reader for its summary; that is not waited for."""
+_LOOK_S = 0.02
+
+
+def run(command: Command) -> int:
+    """Returns when the engine is gone; 0 also where none runs. One is started where only its tasks are left to stop."""
+    tasks, now = command.flag("tasks"), command.flag("now")
+    if now and not tasks:
+        raise UsageError("--now goes with --tasks: without it no task is stopped")
+    place = Place.of(command)
+    connection = place.attach()
+    if connection is None:
+        place.refuse_elsewhere()
+        alone = tasks and _run_on(place)
+        connection = place.start("stop", quiet=True) if alone else None
+    if connection is None:
+        tell(command, "no engine runs this deck", engine=None, running=0, stopped=0)
+        return 0
+    with connection:
+        pid = connection.hello.pid
+        running = _running(connection)
+        if tasks and running and not command.flag("json"):
+            print(f"stopping {plural(running, 'task')} …", flush=True)
+        stop_engine(connection, tasks=tasks, now=now)
+    wait_for_lock(place, pid)
+    if tasks or not running:
+        rest = "no task runs"
+    else:
+        verb = "runs" if running == 1 else "run"
+        rest = f"{plural(running, 'task')} {verb} on; the next `gpudeck` adopts {'it' if running == 1 else 'them'}"
+    text = place.hints.completed(f"engine {pid} has ended: {rest}")
+    tell(command, text, engine=pid, running=0 if tasks else running, stopped=running if tasks else 0)
+    return 0
+
+
+def _run_on(place: Place) -> bool:
+    """Tasks of the deck run without an engine."""
+    from ...engine.serve.offline import offline_look
+
+    return find_state(place.path, place.options) is not None and offline_look(place, quiet=True).running > 0
+
+
+def _running(connection: Connection) -> int:
+    """Those that have left the task file included."""
+    rows = connection.wait_for_picture().rows.values()
+    return sum(row.state in ACTIVE or row.state == "unknown" for row in rows if not row.pending)
+
+
+def stop_engine(connection: Connection, *, tasks: bool = False, now: bool = False) -> None:
+    """Ask for it and wait for the goodbye, which may be quicker than the answer."""
+    try:
+        connection.request("stop", tasks=tasks, now=now)
+        for message in connection.messages():
+            if isinstance(message, Bye):
+                return
+    except Gone:
+        return
+    except KeyboardInterrupt:
+        pid = connection.hello.pid
+        raise EngineUnavailableError(f"engine {pid} goes on stopping: `gpudeck status` tells") from None
+
+
+def wait_for_lock(place: Place, pid: int) -> None:
+    """A start that follows must find the deck free; and the process should be gone."""
+    state = find_state(place.path, place.options)
+    deadline = time.monotonic() + _RELEASE_S
+    while state is not None and (holder := held_by(state.path)) is not None and holder.pid == pid:
+        if time.monotonic() > deadline:
+            raise EngineUnavailableError(f"engine {pid} has said that it ends, and still holds the deck")
+        time.sleep(_LOOK_S)
+    deadline = time.monotonic() + _EXIT_S
+    while (process := stat(pid)) is not None and process.live and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)

@@ -1,0 +1,135 @@
+"""`gpudeck table`: what the tasks of a deck came to, for a paper or a spreadsheet."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from ...engine.client.files import task_file
+from ...engine.client.place import say
+from ...engine.command import Command
+from ...engine.core.deck import Deck, Task
+from ...engine.core.flags import is_stale
+from ...engine.core.marks import is_of_other_work
+from ...engine.decks.offline import open_offline
+from ...engine.errors import UsageError
+from ...engine.hints import Hints
+from ...engine.results.results import MEASURED, Asked, How, Records, Result, metrics_of, results_of
+from ...engine.results.table import FORMATS, Layout, tabulate
+from ...engine.serve.offline import tasks_meant
+from ...engine.text import names_text
+
+_HOW_TO_NAME = (
+    "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
+)
+
+
+def run(command: Command) -> int:
+    """Print a table; means count tasks that did not succeed with --all alone. Raises DeckError."""
+    given, everything = command.given, command.flag("all")
+    form, best = given.get("format") or "md", given.get("best") or "column"
+    metrics, over = given.get("metric") or (), given.get("over") or ()
+    rows, columns = given.get("rows") or (), given.get("columns") or ()
+    asked = [_asked(word) for word in _words(metrics)]
+    offline = open_offline(task_file(command), command.options(), os.environ)
+    for warning in offline.warnings if offline.broken else ():
+        print(f"warning: {warning}", file=sys.stderr)
+    tasks = tasks_meant(offline, command.words)
+    records = Records(offline.logs)
+    known = metrics_of(records, tasks)
+    asked = asked or [Asked(name, None) for name in known]
+    if not asked:
+        raise UsageError(f"no task has reported a metric: {_HOW_TO_NAME}")
+    plain = not (metrics or over or rows or columns)
+    if plain and "energy_wh" not in known and any(records.measured(task, "energy_wh") for task in tasks):
+        asked = [*asked, Asked("energy_wh", None)]
+    results = results_of(records, tasks, asked)
+    chosen = _chosen(results, tasks, asked if metrics else asked[: len(known)], known, named=bool(command.words))
+    layout = Layout(_ways(tasks, asked), _words(over), _words(rows), _words(columns), given.get("sort") or "", best)
+    if not everything and (layout.over or layout.rows or layout.columns):
+        chosen = _succeeded(chosen)
+    text = FORMATS[form](tabulate(chosen, layout))
+    if outdated := _outdated(chosen, offline.deck):
+        say(Hints.of(command).completed(outdated))
+    if made_up := _made_up(chosen, asked, offline.deck, records):
+        say(f"{made_up}: of simulated GPUs (SIM), made up")
+    print(text)
+    return 0
+
+
+def _words(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+
+
+def _asked(word: str) -> Asked:
+    name, colon, how = word.rpartition(":")
+    if not colon:
+        return Asked(word, None)
+    if how not in ("max", "min", "last"):
+        raise UsageError(f"--metric {word}: after the colon comes max, min or last")
+    return Asked(name, how)
+
+
+def _chosen(
+    results: Sequence[Result], tasks: Sequence[Task], asked: Sequence[Asked], known: Sequence[str], *, named: bool
+) -> list[Result]:
+    """Without what has nothing to do with these metrics: a task that gathers the results of others. Raises UsageError
+    where nothing has."""
+    names = {one.name for one in asked}
+    entries = {result.entry for result in results if names & result.values.keys()}
+    entries |= {task.spec.entry for task in tasks if names & {metric.name for metric in task.spec.extras.metrics}}
+    if not entries:
+        raise UsageError(f"no task has the metric {', '.join(sorted(names))}: {_there_are(known)}")
+    return [result for result in results if named or result.entry in entries]
+
+
+def _there_are(names: Sequence[str]) -> str:
+    return f"there are {', '.join(names)}" if names else f"none has reported any: {_HOW_TO_NAME}"
+
+
+def _ways(tasks: Sequence[Task], asked: Sequence[Asked]) -> Mapping[str, How]:
+    declared = {metric.name: metric for task in tasks for metric in task.spec.extras.metrics}
+    return {one.name: one.way(declared.get(one.name)) for one in asked}
+
+
+def _outdated(results: Sequence[Result], deck: Deck) -> str:
+    """Which of these are of other work than the file says now, or older than what they build on; "" for none."""
+    told = [result.task for result in results if result.values]
+    changed = [name for name in told if is_of_other_work(deck.by_name[name])]
+    stale = [name for name in told if is_stale(deck, deck.by_name[name])]
+    kinds = (
+        (changed, "is", "are", "not of what the file says now", "changed"),
+        (stale, "builds", "build", "on results that are newer", "stale"),
+    )
+    said = [
+        f"{len(names):,} {one if len(names) == 1 else several} {what} ({flag}: {names_text(names)})"
+        for names, one, several, what, flag in kinds
+        if names
+    ]
+    flagged = {*changed, *stale}
+    them, kept = ("it", "its result") if len(flagged) == 1 else ("them", "their results")
+    select = " ".join(f"state:{flag}" for names, *_, flag in kinds if names)
+    again = f"`gpudeck retry {select}` runs {them} again, `gpudeck accept {select}` keeps {kept}"
+    if any(not deck.by_name[name].selected for name in flagged):
+        again += f", once a run takes {them} in: the last one left some out"
+    return f"of {len(told):,} results {'; '.join(said)}: {again}" if said else ""
+
+
+def _made_up(results: Sequence[Result], asked: Sequence[Asked], deck: Deck, records: Records) -> str:
+    """Which columns tell what was measured of simulated GPUs."""
+    tasks = [deck.by_name[result.task] for result in results]
+    columns = [one.name for one in asked if one.name in MEASURED and one.name != "duration_s"]
+    found = [name for name in columns for task in tasks if records.is_simulated(task) and records.measured(task, name)]
+    return ", ".join(dict.fromkeys(found))
+
+
+def _succeeded(results: Sequence[Result]) -> list[Result]:
+    done = [result for result in results if result.done]
+    left_out = len(results) - len(done)
+    if left_out:
+        tasks, them = ("1 task that has", "it") if left_out == 1 else (f"{left_out} tasks that have", "them")
+        print(f"left out: {tasks} not succeeded (--all counts {them})", file=sys.stderr)
+    if not done:
+        raise UsageError("no task has succeeded yet: --all counts what the others have reported")
+    return done
