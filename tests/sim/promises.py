@@ -157,7 +157,7 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
     done = {old.task for old in good} | {old.fingerprint for old in good}
     done |= {fact.fingerprint for fact in facts if isinstance(fact, TaskAccepted)}
     done |= {fact.task for fact in facts if isinstance(fact, TaskCached)}
-    earlier = {other.name for other in file.tasks if other.round < spec.round}
+    earlier = {other.name for other in file.tasks if other.round < spec.round} & (file.selected or {*works})
     cancelled = {fact.task for fact in facts if isinstance(fact, TaskCancelled)}
     cancelled |= {fact.task for fact in facts if isinstance(fact, AttemptEnded) and fact.next == "cancelled"}
     if spec.barrier == "ended":
