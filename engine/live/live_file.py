@@ -20,7 +20,7 @@ from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..loop import Loop
 from ..taskfile.options import RunOptions
 from . import words
-from .apply import Applier
+from .apply import Applier, HasStartedError
 from .change import ChangeArgs, text_of
 from .looking import Looking
 from .plan import Applied, Choices, FilePlan, Finished, Running, as_they_stand, make_plan
@@ -267,8 +267,12 @@ class LiveFile:
         if plan.gone_waiting or plan.gone_finished or plan.gone_running:
             return plan
         allowed = without_changes_of_running(reading, plan, self._opened.deck) if plan.changed_running else reading
-        takes = self._opened.deck.run.takes
-        applied = await self._perform(allowed, Choices(finished="rerun" if "changed" in takes else "flag"))
+        finished = "rerun" if "changed" in self._opened.deck.run.takes else "flag"
+        waiting = tuple(change.name for change in plan.changed_waiting)
+        try:
+            applied = await self._perform(allowed, Choices(finished=finished, waiting=waiting))
+        except HasStartedError:
+            return await self._apply_what_may_be(reading, await self._planned(reading))
         self._tell(applied)
         return await self._planned(reading)
 

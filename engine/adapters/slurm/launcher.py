@@ -22,7 +22,7 @@ from ..host import boottime_s
 from ..inotify import Arrivals
 from . import jobfiles
 from .calls import NOT_BEGUN, QUERY_S, SHOW_S, Answer, Calls, Queue, Shown, look_at_queue, show_jobs, why_silent
-from .job import Job, Stage, Stop, recovered
+from .job import Job, Seen, Stage, Stop, recovered
 from .jobfiles import UNABLE, VOID, Files, Left, Wanted
 from .next_step import Kill, Limits, Step, next_step
 from .parse import SACCT, SQUEUE, AccountedJob, QueuedJob, Refusal, is_full, sacct_jobs
@@ -614,7 +614,9 @@ class SlurmLauncher:
             self._held(job)
 
     def _back(self, sent: Sequence[Job]) -> None:
+        """What the queue showed of them was what Slurm refused."""
         for job in sent:
+            job.seen = Seen()
             self._move(job, "queued")
         self._outbox.again(sent)
 
