@@ -42,7 +42,7 @@ def parse(arguments: Sequence[str]) -> Command:
     if verb.name == DECK and unknown:
         _refuse_late_command([*found.words, *rest], parser)
     if unknown or ("words" not in found and rest):
-        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}")
+        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}{_nearest_option(unknown, parser)}")
     if rest:
         found.words += rest
     if file and vars(found).get("file"):
@@ -50,6 +50,20 @@ def parse(arguments: Sequence[str]) -> Command:
     if file:
         found.file = file
     return _command(verb, found, parser)
+
+
+def _nearest_option(unknown: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    """What the first of them may have been meant to be: "" where nothing is near."""
+    from difflib import get_close_matches
+
+    known = [
+        option
+        for action in parser._actions  # pyright: ignore[reportPrivateUsage]
+        for option in action.option_strings
+        if option.startswith("--") and action.help != argparse.SUPPRESS
+    ]
+    near = get_close_matches(unknown[0].partition("=")[0], known, n=1, cutoff=0.75) if unknown else ()
+    return f": did you mean {near[0]}?" if near else ""
 
 
 def _help_for(command: Sequence[str]) -> list[str]:

@@ -37,10 +37,22 @@ def file_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="FILE [K=V …]", help="the task file, then values for [vars]")
 
 
-def state(parser: argparse.ArgumentParser) -> None:
+def profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", metavar="NAME", help="use a [profile.NAME] of the file")
+
+
+def named(parser: argparse.ArgumentParser) -> None:
+    profile(parser)
     parser.add_argument("--name", help="a second state beside the first")
+
+
+def state(parser: argparse.ArgumentParser) -> None:
+    named(parser)
     parser.add_argument("--runs", action="store_true", help="not the deck here, but what `gpudeck run` has run here")
+
+
+def colour(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-color", action="store_true", help="no colours, as with NO_COLOR set")
 
 
 def json(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +67,7 @@ def yes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
-def run_options(parser: argparse.ArgumentParser) -> None:
+def some_of_the_file(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--set", action="append", default=[], metavar="K=V", help="another value for one of [vars]")
     add("--data-root", metavar="PATH", help="the same as --set data_root=PATH")
@@ -63,15 +75,36 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add("--exclude", action="append", default=[], metavar="SEL", help="all but these")
     add("--with-needs", action="store_true", help="with --only: also what these tasks need")
     add("--limit", type=int, metavar="N", help="the first N tasks of each entry")
-    state(parser)
-    add("--gpus", metavar="LIST", help="all, none, 0-3,6, UUIDs or sim:N")
-    add("--slots-per-gpu", metavar="N", help="tasks on one GPU at once, or auto")
-    add("--log-dir", metavar="PATH", help="where logs go (default: as the file says, else logs)")
+
+
+def gpus_of_a_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--gpus", metavar="LIST", help="all, none, 0-3,6, UUIDs or sim:N")
+    parser.add_argument("--slots-per-gpu", metavar="N", help="tasks on one GPU at once, or auto")
+
+
+def log_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log-dir", metavar="PATH", help="where logs go (default: as the file says, else logs)")
+
+
+def results(parser: argparse.ArgumentParser) -> None:
+    log_dir(parser)
+    add = parser.add_argument
     add("--skip-existing", action=argparse.BooleanOptionalAction, default=None, help="leave out what is done (default)")
+
+
+def halt(parser: argparse.ArgumentParser) -> None:
     halt = parser.add_mutually_exclusive_group().add_argument
     halt("--halt", metavar="WHEN", help="when failures end the run: never, soon,fail=3, now,fail=1, soon,fail=30%%")
     halt("--fail-fast", action="store_true", help="the same as --halt soon,fail=1")
-    add("--backend", choices=("local", "slurm"), help="what runs the tasks: this box (local), or Slurm")
+
+
+def backend(parser: argparse.ArgumentParser) -> None:
+    choices = ("local", "slurm")
+    parser.add_argument("--backend", choices=choices, help="what runs the tasks: this box (local), or Slurm")
+
+
+RUN = (some_of_the_file, state, gpus_of_a_run, results, halt, backend)
+"""What a start takes; commands that look at what it would do have those of it that matter to them."""
 
 
 def service(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +168,6 @@ def deck_only(parser: argparse.ArgumentParser) -> None:
     add("--check-interval", type=float, default=10.0, metavar="SECONDS", help="between status lines (10; 0: none)")
     add("--json", action="store_true", help="JSON lines instead of text")
     add("--junit", metavar="FILE", help="write a JUnit report")
-    add("--no-color", action="store_true", help="no colours, as with NO_COLOR set")
     add("--takeover", action="store_true", help="the host or container that ran the deck is gone, with its tasks")
     words = parser.add_mutually_exclusive_group().add_argument
     words("-v", "--verbose", action="store_true", help="also commands and reasons for waiting")
@@ -163,7 +195,6 @@ def fit(parser: argparse.ArgumentParser) -> None:
     add("--gpus", metavar="LIST", help="only these GPUs: 0-3,6, UUIDs; sim:N simulates")
     add("--env", action="append", default=[], metavar="K=V", help="over the task's environment")
     add("--set", action="append", default=[], metavar="K=V", help="another value for another one of [vars]")
-    add("--profile", metavar="NAME", help="use a [profile.NAME] of the file")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -176,7 +207,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     more("--round", metavar="N", help="starts when the earlier rounds are done")
     more("--cwd", metavar="PATH", help="where it runs (default: here)")
     more("-s", "--start", action="store_true", help="start an engine if none runs the deck")
-    more("--profile", metavar="NAME", help="use a [profile.NAME] of the file")
 
 
 def task_options(parser: argparse.ArgumentParser) -> None:
@@ -191,8 +221,7 @@ def task_options(parser: argparse.ArgumentParser) -> None:
 
 def engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--options", help=argparse.SUPPRESS)
-    parser.add_argument("--profile", metavar="NAME", help="use a [profile.NAME] of the file")
-    parser.add_argument("--name", help="a second state beside the first")
+    named(parser)
     parser.add_argument("--service", action="store_true", help="started by systemd")
     parser.add_argument("--takeover", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--purpose", default="look", help=argparse.SUPPRESS)

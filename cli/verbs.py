@@ -30,6 +30,8 @@ class Verb:
 _ACTS = (o.yes, o.state, o.as_root)
 _VERBS = (o.json, *_ACTS)
 _LOOKS = (o.state,)
+_SHOWS = (o.colour, *_LOOKS)
+"""In colours, on a terminal."""
 
 DECK = "deck"
 """No command at all: a task file is run, or its engine followed. Nobody types this name."""
@@ -41,7 +43,7 @@ VERBS: dict[str, Verb] = {
             DECK,
             "run the training tasks of a task file on the GPUs of this box",
             "gpudeck --headless tasks.toml --only 'train-sym-*'",
-            (o.deck_only, o.as_root, o.run_options),
+            (o.deck_only, o.colour, o.as_root, *o.RUN),
             hidden=True,
         ),
         Verb(
@@ -55,32 +57,32 @@ VERBS: dict[str, Verb] = {
             "add",
             "put a command, or a task like another, into the task file and the queue of its deck",
             "gpudeck add --like train-sym-0.5 --set lr=0.05",
-            (o.add, o.task_options, o.json, o.as_root),
+            (o.add, o.profile, o.task_options, o.json, o.as_root),
             "other",
         ),
         Verb(
             "status",
             "how the deck stands: counts, what runs, what failed, why the rest waits",
             "gpudeck status --failed",
-            (o.status, o.json, *_LOOKS),
+            (o.status, o.json, *_SHOWS),
             "none",
         ),
         Verb(
-            "ls", "a line for each task", "gpudeck ls 'train-*' state:failed", (o.any_tasks, o.json, *_LOOKS), "select"
+            "ls", "a line for each task", "gpudeck ls 'train-*' state:failed", (o.any_tasks, o.json, *_SHOWS), "select"
         ),
         Verb(
             "show",
             "everything about a task: command, environment, attempts, logs",
             "gpudeck show train-sym-0.5",
-            (o.one_task, o.json, *_LOOKS),
+            (o.one_task, o.json, *_SHOWS),
             "select",
         ),
-        Verb("explain", "why a task waits", "gpudeck explain gather", (o.one_task, o.json, *_LOOKS), "select"),
+        Verb("explain", "why a task waits", "gpudeck explain gather", (o.one_task, o.json, *_SHOWS), "select"),
         Verb(
             "logs",
             "what tasks wrote; of failed ones standard error, too",
             "gpudeck logs train-sym-0.5 -f",
-            (o.running_tasks, o.logs, *_LOOKS),
+            (o.running_tasks, o.logs, *_SHOWS),
             "select",
             short_file=False,
         ),
@@ -91,7 +93,7 @@ VERBS: dict[str, Verb] = {
             (o.any_tasks, o.wait, o.json, *_LOOKS),
             "select",
         ),
-        Verb("attach", "follow a deck that runs; Ctrl-C leaves and stops nothing", "gpudeck attach", _LOOKS, "none"),
+        Verb("attach", "follow a deck that runs; Ctrl-C leaves and stops nothing", "gpudeck attach", _SHOWS, "none"),
         Verb(
             "retry",
             "run tasks again that have ended",
@@ -144,7 +146,7 @@ VERBS: dict[str, Verb] = {
             "start",
             "run the deck without a screen: its engine, in the background",
             "gpudeck start tasks.toml",
-            (o.file_words, o.json, o.as_root, o.run_options),
+            (o.file_words, o.json, o.as_root, *o.RUN),
         ),
         Verb(
             "stop",
@@ -171,7 +173,7 @@ VERBS: dict[str, Verb] = {
             "fit",
             "the largest batch size, or other variable, that a task runs with on a GPU, by short trials",
             "gpudeck fit train-sym-0.5 --var batch_size=16..512",
-            (o.fit, o.json, o.as_root),
+            (o.fit, o.profile, o.json, o.as_root),
             "other",
         ),
         Verb(
@@ -191,7 +193,7 @@ VERBS: dict[str, Verb] = {
             "service",
             "run the deck's engine as a systemd service of yours: install, uninstall, status, show",
             "gpudeck service install tasks.toml --gpus 0-3",
-            (o.service, o.as_root, o.run_options),
+            (o.service, o.as_root, *o.RUN),
             "other",
         ),
         Verb(
@@ -205,32 +207,32 @@ VERBS: dict[str, Verb] = {
             "gpus",
             "the GPUs of this box, who uses them, which deck has them; or drain, enable, take one",
             "gpudeck gpus drain 3",
-            (o.gpus, o.json, o.state, o.as_root),
+            (o.gpus, o.json, *_SHOWS, o.as_root),
             "other",
         ),
         Verb(
             "check",
             "say everything that is wrong with a task file",
             "gpudeck check tasks.toml",
-            (o.file_words, o.json, o.run_options),
+            (o.file_words, o.json, o.some_of_the_file, o.named, o.gpus_of_a_run, o.backend),
         ),
         Verb(
             "doctor",
             "say what of driver, GPUs, the tasks' Python, disk and limits would keep training from running",
             "gpudeck doctor --distributed -n 2",
-            (o.file_words, o.doctor, o.json, o.run_options),
+            (o.file_words, o.doctor, o.json, o.some_of_the_file, o.profile, o.gpus_of_a_run, o.log_dir, o.backend),
         ),
         Verb(
             "plan",
             "show what a start would run, where and when; with --backend slurm what each job asks for",
             "gpudeck plan --limit 2",
-            (o.file_words, o.json, o.run_options),
+            (o.file_words, o.json, o.some_of_the_file, o.state, o.gpus_of_a_run, o.results, o.backend),
         ),
         Verb(
             "submit",
             "write the tasks as Slurm jobs that wait for each other, and a script that submits them; no engine runs",
             "gpudeck submit tasks.toml lr=0.1 --go",
-            (o.file_words, o.submit, o.json, o.run_options),
+            (o.file_words, o.submit, o.json, o.some_of_the_file, o.named, o.results),
         ),
         Verb("schema", "print the JSON Schema of the task file", "gpudeck schema > tasks.schema.json", words="none"),
         Verb(

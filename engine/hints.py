@@ -19,6 +19,10 @@ _NAMED = re.compile(r"`gpudeck(?P<verb> [a-z]+)?(?P<rest>(?: [^`]*)?)`")
 _OF_NO_DECK = frozenset({"completion", "init", "schema"})
 _OF_NO_STATE = frozenset({"init", "run"})
 """Their --name is that of something else."""
+_OF_A_FILE = frozenset({"add", "doctor", "fit"})
+"""They take a profile, and no state."""
+_OF_NO_RUNS = frozenset({"check", "submit"})
+"""They are about a task file that somebody wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,10 @@ class Hints:
         if verb in _OF_NO_STATE:
             return []
         profile = ["--profile", self.profile] if self.profile else []
-        if verb == "add":
+        if verb in _OF_A_FILE:
             return profile
-        return [*profile, *(["--name", self.name] if self.name else []), *(["--runs"] if self.runs else [])]
+        runs = ["--runs"] if self.runs and verb not in _OF_NO_RUNS else []
+        return [*profile, *(["--name", self.name] if self.name else []), *runs]
 
 
 def _says_state(words: str) -> bool:

@@ -15,7 +15,7 @@ PATIENCE_S = 60.0
 AFTER_S = 1.0
 """What a command asks for, it asks for in one go."""
 _LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", "watch"})
-_STARTING = frozenset({"retry", "start"})
+_STARTING = frozenset({"retry", "start", "unpause"})
 """Nothing has to come before what these ask for."""
 
 

@@ -46,13 +46,16 @@ class TakeUp:
         goes_on, asked_only = not run.ended, purpose in ASKED_ONLY
         self._loop.core.here = Here(host.boot_id(), host.hostname())
         if takes is None:
-            anew = not goes_on and not asked_only and has_new(self._deck)
+            only_goes_on = asked_only or (purpose == "resume" and run.number > 0)
+            anew = not goes_on and not only_goes_on and has_new(self._deck)
         else:
             anew = not goes_on or ("all" in takes and "all" not in run.takes)
         fates = self._recover()
         self._fix_shards()
         self._redo(fates)
-        self._announce(run.number + anew, anew=anew, continued=goes_on and not anew)
+        self._reporter.begun = self._announce
+        if goes_on or anew:
+            self._announce(run.number + anew, anew=anew, continued=goes_on and not anew)
         if goes_on:
             by_hand = run.takes == frozenset(BY_HAND) and (asked_only or bool(run.halted_before))
             self._go_on(fates, changed=takes is not None, takes=takes or (() if by_hand else _SHOWN))
@@ -119,10 +122,10 @@ class TakeUp:
             part=self._deck.is_part,
         )
 
-    def _announce(self, number: int, *, anew: bool, continued: bool) -> None:
+    def _announce(self, number: int, *, anew: bool = False, continued: bool = False) -> None:
         opened = self._opened
         total = sum(self._deck.counts.values())
-        self._reporter.show(
+        self._reporter.opened(
             DeckOpened(
                 deck=self._deck.settings.name,
                 file=self._reporter.shorten(opened.file.path),

@@ -11,6 +11,7 @@ MAX_FIELD_CHARS = 500
 """Longest name, reason or path on a line."""
 MAX_DIGEST_CHARS = 1000
 """Longest line of a log that is shown."""
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
 def printable(text: str) -> str:
@@ -46,25 +47,35 @@ def log_line(text: str) -> str:
 
 
 def eta_text(left_s: float | None, unmeasured: int) -> str:
-    """ "eta 03:00:00", "eta at least 03:00:00, 2 tasks not measured yet"; empty where nobody knows."""
+    """ "eta 3h00m", "eta at least 3h00m, 2 tasks not measured yet"; empty where nobody knows."""
     if left_s is None:
         return ""
     if not unmeasured:
-        return f"eta {hhmmss(left_s)}"
-    return f"eta at least {hhmmss(left_s)}, {plural(unmeasured, 'task')} not measured yet"
+        return f"eta {duration(left_s)}"
+    return f"eta at least {duration(left_s)}, {plural(unmeasured, 'task')} not measured yet"
 
 
 def hhmmss(seconds: float) -> str:
-    """Hours run on beyond 24."""
+    """The stamp of an event, counted from the run's begin; hours run on beyond 24."""
     if not math.isfinite(seconds):
         return "--:--:--"
     minutes, second = divmod(max(0, round(seconds)), 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
 
 
-def short_time(seconds: float) -> str:
-    """For waits: "10 s", from two minutes on "00:02:30"."""
-    return f"{math.ceil(seconds)} s" if 0 <= seconds < 120 else hhmmss(seconds)
+def duration(seconds: float | None) -> str:
+    """Six characters at most, so that it changes seldom where it lasts: "42s", "12m04s", "3h12m", "2d07h", "120d"."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    whole = max(0, round(seconds))
+    if whole < MINUTE_S:
+        return f"{whole}s"
+    if whole < HOUR_S:
+        return f"{whole // MINUTE_S}m{whole % MINUTE_S:02d}s"
+    if whole < DAY_S:
+        return f"{whole // HOUR_S}h{whole % HOUR_S // MINUTE_S:02d}m"
+    days = whole // DAY_S
+    return f"{days}d{whole % DAY_S // HOUR_S:02d}h" if days < 100 else f"{days}d"
 
 
 def wh_text(wh: float) -> str:

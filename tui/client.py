@@ -263,7 +263,8 @@ class DeckClient:
     def _reach(self, *, vanished: bool) -> Connection:
         """Blocks. The deck's engine, started where none runs, with its picture on the way. Raises DeckError."""
         takeover = self._takeover and not vanished
-        connection = self._place.start(takeover=takeover, quiet=not vanished, change=not vanished)
+        purpose = "resume" if vanished else "look"
+        connection = self._place.start(purpose, takeover=takeover, quiet=not vanished, change=not vanished)
         connection.watch()
         return connection
 

@@ -11,10 +11,11 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -23,6 +24,8 @@ from rich.segment import Segment
 from textual.app import App, SuspendNotSupported
 from textual.color import Color
 from textual.filter import LineFilter
+
+from ..engine.logs.printable import last_frame
 
 _KNOWN = {
     "●": "*", "◔": ">", "◕": "<", "✗": "x", "↻": "~", "⊘": "/", "–": "-", "○": "o", "◌": ".", "✓": "+",
@@ -194,6 +197,39 @@ def _size(path: str) -> int:
         return os.path.getsize(path)
     except OSError:
         return 0
+
+
+_COPIED_BYTES = 256 * 1024 * 1024
+"""A larger log is shown as it is: a copy would take seconds."""
+
+
+@contextlib.contextmanager
+def logs_for_pager(paths: Sequence[str]) -> Generator[list[str]]:
+    """The same files; in place of those with progress bars, which a pager shows as one endless line of ^M, copies that
+    have the last frame of each line."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="gpudeck-")
+    except OSError:
+        yield list(paths)
+        return
+    with folder as name:
+        yield [_with_last_frames(path, name) for path in paths]
+
+
+def _with_last_frames(path: str, folder: str) -> str:
+    try:
+        if os.path.getsize(path) > _COPIED_BYTES:
+            return path
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as log:
+            text = log.read()
+        if "\r" not in text:
+            return path
+        copy = os.path.join(folder, os.path.basename(path))
+        with open(copy, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            file.write("\n".join(last_frame(line) for line in text.split("\n")))
+    except OSError:  # the pager tells of it
+        return path
+    return copy
 
 
 def run_outside(app: App[Any], command: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from ...engine.client.connection import Connection, Gone
 from ...engine.client.place import Place
 from ...engine.command import Command
-from ...engine.errors import UsageError
+from ...engine.errors import DeckError, UsageError
 from ...engine.protocol.states import ACTIVE
 from ...engine.protocol.verbs import ACTS, debug_env
 from ...engine.protocol.wire import TaskRow
@@ -71,7 +71,12 @@ def run(command: Command) -> int:
 
 
 def _hint(verb: str, connection: Connection, place: Place) -> None:
-    """An edit that nobody has applied has changed no task yet, so that there is nothing of it to accept."""
+    """An edit that nobody has applied has changed no task yet, so that there is nothing of it to accept or to run."""
+    if verb == "retry":
+        with contextlib.suppress(DeckError):
+            if connection.request("apply", dry_run=True)["changes"]:
+                place.say("the task file has changed and counts as it was before: `gpudeck apply` takes it up")
+        return
     if verb != "accept":
         return
     with contextlib.suppress(Gone):  # all is done and told

@@ -48,7 +48,6 @@ def run(command: Command) -> int:
 def _offline(place: Place, told: _Telling, command: Command) -> int:
     """Without an engine the file is compared with what the deck took last; one is started once that is agreed to."""
     from ...engine.live import words
-    from ...engine.live.plan import Applied
     from ...engine.serve.offline import offline_look
 
     found, keep = offline_look(place), command.flag("keep")
@@ -76,11 +75,13 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     changed = bool(before or (plan and plan.changed_finished))
     with place.start("act") as engine:
         if plan:
-            told.taken(msgspec.to_builtins(Applied(plan)))
-            told.note(f"apply: {field_text(words.summary(plan))}")
-        if changed and keep:
+            answer = engine.request("apply", digest=plan.digest, **({"keep": True} if keep else {}))
+            if not answer["changes"]:  # after a run has ended the engine begins with the file as it is
+                told.note(f"apply: {field_text(words.summary(plan))}")
+            told.applied({**answer, "applied": {**answer["applied"], "plan": msgspec.to_builtins(plan)}})
+        elif changed and keep:
             told.applied(engine.request("apply", keep=True))
-        elif changed:
+        if changed and not keep:
             told.again(_run_again(engine))
         place.tell_what_bars(engine)
         begins = [*plan.added, *(change.name for change in plan.changed_waiting)] if plan else []

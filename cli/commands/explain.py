@@ -9,7 +9,7 @@ from ...engine.command import Command
 from ...engine.headless.painted import Line
 from ...engine.protocol.states import ACTIVE, DONE, is_pending
 from ...engine.protocol.wire import TaskRow
-from ...engine.text import field_text, hhmmss
+from ...engine.text import duration, field_text
 from .look import Look, look, some_rows
 from .rows import gpu_text, is_text, place_text, time_text
 from .screen import out, print_json
@@ -31,7 +31,7 @@ def run(command: Command) -> int:
             lines += [Line(f"  {field_text(text)}") for text in why]
         else:
             lines.append(Line(f"{field_text(row.name)} {field_text(_instead(row) + _mixed(found, row))}"))
-    out(place.hints).show(lines)
+    out(command, place.hints).show(lines)
     return 0
 
 
@@ -48,7 +48,7 @@ def _state(row: TaskRow) -> str:
 
 
 def _ago(row: TaskRow) -> str:
-    return hhmmss(max(0.0, time.time() - row.started)) if row.started is not None else "a while"
+    return duration(max(0.0, time.time() - row.started)) if row.started is not None else "a while"
 
 
 def _mixed(found: Look, row: TaskRow) -> str:

@@ -30,7 +30,7 @@ def run(command: Command) -> int:
     if quiet:
         print_json(as_json(found))
     else:
-        out(Hints.of(command)).show(answer(found))
+        out(command, Hints.of(command)).show(answer(found))
     return found.exit_code if asked.first is None else 128 + asked.first
 
 

@@ -3,6 +3,7 @@ one."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -16,7 +17,7 @@ from ...engine.adapters.simulated import SimulatedProbe
 from ...engine.client.place import Place
 from ...engine.command import Command
 from ...engine.core.readings import GpuReading, Process
-from ...engine.errors import EngineUnavailableError, UsageError
+from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.headless.painted import Line
 from ...engine.ports import GpuInfo, GpuProbe, Inventory
 from ...engine.protocol.wire import GpuRow
@@ -24,7 +25,7 @@ from ...engine.sampler import sample_once
 from ...engine.text import columns_of, field_text, names_text, printable, ranges
 from .look import look
 from .rows import cluster_lines, cluster_of, gpu_cells, plain
-from .screen import out, print_json, tell
+from .screen import Screen, out, print_json, tell
 
 _SAID = {
     "drain": "what runs there ends, nothing new starts",
@@ -125,14 +126,18 @@ def _deck(command: Command) -> int:
             }
         )
         return 0
-    screen = out(place.hints)
-    lines = [Line(text) for text in columns_of([_DECK_HEADER, *map(_cells, gpus)], screen.columns)] if gpus else []
+    screen = out(command, place.hints)
+    lines = _lines(gpus, screen) if gpus else []
     if cluster is not None:
         screen.show(list(cluster_lines(cluster, screen)))
         return 0
     nothing = "runs on the CPU" if head.on_cpu else "has no engine: `gpudeck gpus` alone shows the GPUs of this box"
     screen.show(lines or [Line(f"{field_text(head.deck)} {nothing}")])
     return 0
+
+
+def _lines(gpus: Sequence[GpuRow], screen: Screen) -> list[Line]:
+    return [Line(text) for text in columns_of([_DECK_HEADER, *map(_cells, gpus)], screen.columns)]
 
 
 def _cells(gpu: GpuRow) -> Sequence[str]:
@@ -164,7 +169,20 @@ def _box(command: Command) -> int:
     problems = probe.problems if isinstance(probe, NvmlProbe) else ()
     claims = claims_on([gpu.uuid for gpu in inventory.gpus], os.environ)
     print(report(inventory, readings, as_json=command.flag("json"), problems=problems, claims=claims))
+    if not (inventory.gpus or command.flag("json")):
+        _simulated_here(command)
     return 0
+
+
+def _simulated_here(command: Command) -> None:
+    """On a box without GPUs: those that the deck of this folder simulates."""
+    with contextlib.suppress(DeckError):
+        place = Place.of(command)
+        found = look(place)
+        gpus = [gpu for gpu in found.gpus() if gpu.simulated]
+        if gpus:
+            screen = out(command, place.hints)
+            screen.show([Line(f"those of {field_text(found.head().deck)} are simulated:"), *_lines(gpus, screen)])
 
 
 def _say_that_it_waits() -> None:

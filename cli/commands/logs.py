@@ -26,7 +26,7 @@ from ...engine.text import cell_width, field_text, fit, plural
 from ...engine.text import printable as name_text
 from .look import LiveLook, Look, look, some_rows
 from .rows import may_change, waits_text
-from .screen import out
+from .screen import Screen, out
 
 if TYPE_CHECKING:
     from ...engine.serve.offline import OfflineLook
@@ -178,8 +178,7 @@ class Printer:
         self._moved: dict[str, tuple[float, str]] = {}
 
     @classmethod
-    def on_stdout(cls, names: Sequence[str], *, follow: bool) -> Printer:
-        screen = out()
+    def on_stdout(cls, screen: Screen, names: Sequence[str], *, follow: bool) -> Printer:
         return cls(sys.stdout.buffer, names, colour=screen.colour, columns=screen.columns, follow=follow)
 
     def lines(self, name: str, lines: Sequence[str]) -> None:
@@ -281,7 +280,7 @@ def run(command: Command) -> int:
     if follow and len(rows) > MOST_FOLLOWED:
         raise UsageError(f"that means {len(rows)} tasks, and at most {MOST_FOLLOWED} are followed at once")
     logs = found.logs()
-    printer = Printer.on_stdout([row.name for row in rows], follow=follow)
+    printer = Printer.on_stdout(out(command), [row.name for row in rows], follow=follow)
     err, rank = command.flag("err"), given.get("rank") or 0
     feeds = {row.name: Feed(row.name, logs, printer, err=err, rank=rank) for row in rows}
     shown = [_show(command, row, feeds[row.name]) for row in rows]

@@ -25,7 +25,7 @@ def run(command: Command) -> int:
     if not rows:
         say(nobody(command.words) if command.words else "no task")
         return 0
-    screen = out()
+    screen = out(command)
     slurm = any(row.job for row in rows)
     cells = [
         (row.name, state_text(row), *_place(row, slurm=slurm), str(row.attempt or "-"), time_text(row), note_text(row))

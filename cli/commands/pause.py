@@ -26,11 +26,12 @@ def run(command: Command) -> int:
         tell(command, idle, verb=command.verb, engine=None, paused="", running=0, queued=0)
         return 0
     begun = offline is None or offline.has_begun
-    if offline is not None and not begun and command.verb == "unpause" and not offline.deck.deck.paused:
-        none = "nothing of this deck has begun and nothing is paused: `gpudeck start` starts it"
+    if offline is not None and command.verb == "unpause" and not (offline.deck.deck.paused or _goes_on(offline)):
+        none = "no run is under way and nothing is paused: `gpudeck start` begins one"
         tell(command, place.hints.completed(none), verb=command.verb, engine=None, paused="", running=0, queued=0)
         return 0
-    purpose = "note" if not begun else "act" if command.verb == "pause" else "look"
+    noted = not begun or (command.verb == "pause" and offline is not None and not offline.under_way)
+    purpose = "note" if noted else "act"
     with existing or place.start(purpose) as connection:
         connection.request(command.verb)
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
@@ -43,6 +44,11 @@ def run(command: Command) -> int:
         text = f"{field_text(head.deck)} starts tasks again; {running}, {counts.queued} queued"
     tell(command, text, verb=command.verb, engine=pid, paused=head.paused, running=counts.running, queued=counts.queued)
     return 0
+
+
+def _goes_on(offline: OfflineLook) -> bool:
+    """A run is unfinished, or a halt has left some of it."""
+    return offline.has_begun and (offline.deck.unfinished or bool(offline.deck.deck.run.halted))
 
 
 def _look(place: Place) -> OfflineLook:

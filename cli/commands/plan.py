@@ -20,6 +20,7 @@ from ...engine.core.deck import Deck, Task
 from ...engine.core.devices import mixed_in_words
 from ...engine.core.events import Outcome
 from ...engine.core.fit import memory_in_words
+from ...engine.core.gone import doing
 from ...engine.core.marks import is_of_other_work
 from ...engine.core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
 from ...engine.core.simulate import Ahead, Planned, simulate
@@ -33,7 +34,7 @@ from ...engine.submit.jobs import NOTHING, Waits, waits_of
 from ...engine.submit.target import Target
 from ...engine.taskfile.fit import check_fit
 from ...engine.taskfile.problems import did_you_mean
-from ...engine.text import columns_of, hhmmss, names_text, plural
+from ...engine.text import columns_of, duration, names_text, plural
 
 
 def run(command: Command) -> int:
@@ -54,6 +55,7 @@ def run(command: Command) -> int:
         if isinstance(task.phase, FINAL)
     }
     memory = [memory_in_words(deck, task) for task in deck.tasks]
+    renamed = {task.name: other.name for task in deck.tasks if (other := doing(deck, task)) is not None}
     now = host.SystemClock().now()
     planned = simulate(
         deck,
@@ -69,7 +71,7 @@ def run(command: Command) -> int:
         goes_on=unfinished,
         restarted=found.restarted,
     )
-    rows = _rows(deck, planned, memory)
+    rows = _rows(deck, planned, memory, renamed)
     barred = _barred(deck) if unfinished else ""
     runs = sum(item.ahead for item in planned)
     planned = [item for item in planned if not item.ahead]
@@ -115,7 +117,8 @@ def _length_s(deck: Deck, task: Task) -> float | None:
     return task.entry.typical_s if known is None else known
 
 
-def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str]) -> list[Row]:
+def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str], renamed: Mapping[str, str]) -> list[Row]:
+    """*renamed*: by tasks that run under another name, that name."""
     index = {gpu.uuid: str(gpu.index) for gpu in deck.gpus.values()}
     rows: list[Row] = []
     for item in planned:
@@ -128,7 +131,8 @@ def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str]) -> list
     started = {item.task for item in planned}
     for task in deck.tasks:
         if task.name not in started and not task.gone:
-            rows.append((task.name, "", None, None, False, _state(task, task.phase), memory[task.index]))
+            state = f"runs already as {renamed[task.name]}" if task.name in renamed else _state(task, task.phase)
+            rows.append((task.name, "", None, None, False, state, memory[task.index]))
     return rows
 
 
@@ -144,8 +148,8 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs:
     """*planned*: what would start. *runs*: how many run already."""
     cells = [("task", f"{'gpu':>7}", f"{'starts':>9}", f"{'ends':>9}", "state")]
     for name, where, starts, ends, guessed, state, asks in rows:
-        begin = "" if starts is None else f"+{hhmmss(starts)}"
-        end = "" if ends is None else f"{'~' if guessed else '+'}{hhmmss(ends)}"
+        begin = "" if starts is None else f"+{duration(starts)}"
+        end = "" if ends is None else f"{'~' if guessed else '+'}{duration(ends)}"
         cells.append((name, where, begin, end, f"{state}, {asks}" if asks and starts is not None else state))
     lines = columns_of(cells, right=(1, 2, 3))
     guesses = sum(item.guessed for item in planned)
@@ -156,7 +160,7 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs:
     last = max(ends for _, _, _, ends, *_ in rows if ends is not None)
     lines.append("")
     starting, tasks = len({item.task for item in planned}), len({name for name, *_ in rows})
-    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {hhmmss(last)}{also}")
+    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {duration(last)}{also}")
     if guesses:
         lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
     return lines

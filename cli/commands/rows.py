@@ -12,7 +12,7 @@ from ...engine.headless.painted import Line, Tone
 from ...engine.protocol.states import ACTIVE, ENDED, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ...engine.protocol.words import job_text, nodes_text, silent_text, stands
-from ...engine.text import columns_of, field_text, hhmmss, measured, mib_text, ranges
+from ...engine.text import columns_of, duration, field_text, measured, mib_text, ranges
 from .look import Look
 from .screen import Screen
 
@@ -52,8 +52,8 @@ def time_text(row: TaskRow) -> str:
     if row.state in _YET_TO_START or is_pending(row):
         return "-"
     if row.started is not None:
-        return hhmmss(max(0.0, time.time() - row.started))
-    return "-" if row.duration_s is None else hhmmss(row.duration_s)
+        return duration(max(0.0, time.time() - row.started))
+    return "-" if row.duration_s is None else duration(row.duration_s)
 
 
 def gpu_text(row: TaskRow) -> str:
@@ -84,7 +84,7 @@ def note_text(row: TaskRow) -> str:
     if row.state in ACTIVE:
         return progress_text(row) or reason_text(row)
     if row.state == "backoff" and row.retry_at is not None:
-        return f"again in {max(0.0, row.retry_at - time.time()):.0f} s: {row.reason}"
+        return f"again in {duration(row.retry_at - time.time())}: {row.reason}"
     return reason_text(row)
 
 
@@ -103,7 +103,7 @@ def hint_line(hint: str) -> Line:
 def progress_text(row: TaskRow) -> str:
     """ "43 %  eta 00:12:00  loss=0.31"; "" where nothing is known."""
     parts = [f"{100 * row.progress:.0f} %"] if row.progress is not None else []
-    parts += [f"eta {hhmmss(row.eta_s)}"] if row.eta_s is not None else []
+    parts += [f"eta {duration(row.eta_s)}"] if row.eta_s is not None else []
     parts += [f"{name}={measured(row.best.get(name, value))}" for name, value in list(row.metrics.items())[:3]]
     return "  ".join(parts)
 

@@ -55,9 +55,10 @@ class Screen:
         return Line(fit(line.text, self.columns).rstrip(), line.weight, line.tone)
 
 
-def out(hints: Hints | None = None) -> Screen:
-    """Standard output. *hints*: how the deck is named in commands that lines name."""
-    return Screen.of(sys.stdout, os.environ, hints)
+def out(command: Command | None = None, hints: Hints | None = None) -> Screen:
+    """Standard output, as the *command* wants it. *hints*: how the deck is named in commands that lines name."""
+    screen = Screen.of(sys.stdout, os.environ, hints)
+    return replace(screen, colour=screen.colour and not (command and command.flag("no_color")))
 
 
 def option_s(option: str, text: str | None) -> float | None:

@@ -14,7 +14,7 @@ from ...engine.errors import UsageError
 from ...engine.headless.painted import Line
 from ...engine.protocol.describe import change_fields, env_lines, task_fields
 from ...engine.protocol.words import job_text
-from ...engine.text import field_text, hhmmss, mib_text, names_text, plural, printable, ranges
+from ...engine.text import duration, field_text, mib_text, names_text, plural, printable, ranges
 from .look import look, some_rows
 from .rows import hint_line
 from .screen import out, print_json
@@ -33,7 +33,7 @@ def run(command: Command) -> int:
     if command.flag("json"):
         print_json(details)
         return 0
-    out(place.hints).show(_lines(details))
+    out(command, place.hints).show(_lines(details))
     return 0
 
 
@@ -77,11 +77,11 @@ def _running(running: dict[str, Any] | None) -> list[Line]:
     if running is None:
         return []
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(running["started"]))
-    expected = f" of about {hhmmss(running['expected_s'])}" if running["expected_s"] else ""
-    doing = f"runs for {hhmmss(running['elapsed_s'])}{expected}"
+    expected = f" of about {duration(running['expected_s'])}" if running["expected_s"] else ""
+    doing = f"runs for {duration(running['elapsed_s'])}{expected}"
     if running.get("pending"):
         why = f" ({field_text(running['pending_why'])})" if running["pending_why"] else ""
-        doing = f"pending for {hhmmss(running['elapsed_s'])}{why}"
+        doing = f"pending for {duration(running['elapsed_s'])}{why}"
     record = read_record(running["json"])
     parts = [
         f"attempt {running['number']}",
@@ -99,7 +99,7 @@ def _attempt(attempt: dict[str, Any]) -> list[Line]:
     parts = [
         f"attempt {attempt['number']}",
         "ok" if ok else field_text(attempt["reason"]),
-        hhmmss(attempt["duration_s"]),
+        duration(attempt["duration_s"]),
         _place(attempt, record),
         f"peak {mib_text(attempt['peak_mib'])}" if attempt["peak_mib"] else "",
         energy_text(record.get("end") or {}),

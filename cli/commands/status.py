@@ -34,7 +34,7 @@ def run(command: Command) -> int:
     if command.flag("json"):
         _print_json(found, head, running, pending, found.with_metrics(failed))
         return 0
-    screen = out(place.hints)
+    screen = out(command, place.hints)
     if command.flag("failed"):
         screen.show(list(_failures(failed, found.hints(failed), found.logs())))
         return 0

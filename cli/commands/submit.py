@@ -28,7 +28,7 @@ FOLDER = "slurm"
 
 def run(command: Command) -> int:
     """Write the scripts; with --go submit them. Raises DeckError."""
-    path, options = os.path.abspath(task_file(command)), _on_slurm(command.options())
+    path, options = os.path.abspath(task_file(command)), replace(command.options(), backend="slurm")
     go = command.flag("go")
     _refuse_engine(path, options)
     if go and shutil.which("sbatch") is None:
@@ -44,12 +44,6 @@ def run(command: Command) -> int:
     else:
         _tell(written, warnings, go=go)
     return _submitted(written, quiet=command.flag("json")) if go and written.units else 0
-
-
-def _on_slurm(options: RunOptions) -> RunOptions:
-    if options.backend == "local":
-        raise UsageError("submit writes jobs for Slurm: leave --backend local out")
-    return replace(options, backend="slurm")
 
 
 def _refuse_engine(path: str, options: RunOptions) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from ..adapters.processes.proc import stat
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..adapters.state.sockets import connect
-from ..decks.options import Purpose
+from ..decks.options import AS_TAKEN, Purpose
 from ..decks.options import encode as encode_options
 from ..decks.states import find_state
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
@@ -87,7 +87,7 @@ def attach_or_start(
     """
     if not takeover and (connection := attach(path, options)):
         return connection
-    if purpose != "stop":
+    if purpose not in AS_TAKEN:
         _refuse_broken(path, options)
     flags = ["--purpose", purpose, *["--as-root"] * as_root, *["--takeover"] * takeover]
     return _start(path, options, environ, flags, takeover=takeover, warn=warn)

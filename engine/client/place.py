@@ -86,10 +86,10 @@ class Place:
                 warn=self.say,
             )
             if purpose == "note":
-                self.say("no run is under way, and nothing starts now: `gpudeck start` begins one")
+                self.say("no task runs, and nothing starts now: `gpudeck start` runs the deck")
             elif not quiet:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
-            if purpose in ("look", "act"):
+            if purpose in ("look", "resume", "act"):
                 self._tell_held(connection)
         else:
             self.tell_environment()

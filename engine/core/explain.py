@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
+from ..text import duration
 from .deck import Deck, Task
 from .devices import Gpu, gib
 from .fit import (
@@ -71,7 +72,7 @@ class Explainer:
                 return [*ended, *self._at_gates(task)]
             case Backoff(until, after):
                 wait = max(0.0, until - self._at)
-                return [Obstacle("backoff", f"tried again in {wait:.0f} s ({after.reason})")]
+                return [Obstacle("backoff", f"tried again in {duration(wait)} ({after.reason})")]
             case Queued():
                 return self._queued(task)
             case Starting(attempt) if not attempt.began and attempt.exited_at is None:
@@ -239,7 +240,7 @@ def _on(deck: Deck, gpu: Gpu) -> tuple[str, ...]:
 
 def _held(deck: Deck, reservation: Reservation, what: str, uuid: str, at: float) -> Obstacle:
     head = deck.tasks[reservation.task].name
-    return Obstacle("reserved", f"{what}: held for {head} since {at - reservation.since:.0f} s", uuid, (head,))
+    return Obstacle("reserved", f"{what}: held for {head} since {duration(at - reservation.since)}", uuid, (head,))
 
 
 def _gate(deck: Deck, gate: Gate) -> Obstacle:

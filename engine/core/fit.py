@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..text import duration
 from .deck import Deck, Task
 from .devices import GANG_PROBE_S, Gpu, by_node, gib
 from .gpu_names import means
@@ -177,7 +178,7 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
     if deck.quiet:
         return Obstacle("later", "the command that started the engine has still to say what it came for")
     if at < deck.no_starts_until:
-        return Obstacle("later", f"the last start was refused; next try in {deck.no_starts_until - at:.0f} s")
+        return Obstacle("later", f"the last start was refused; next try in {duration(deck.no_starts_until - at)}")
     return None
 
 
@@ -289,7 +290,7 @@ def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
             return on_gpu(gpu, "foreign", str(gpu.foreign))
         if not fits and gpu.foreign is None:
             wait = max(0.0, gpu.quiet_until - at)
-            return on_gpu(gpu, "quiet", f"others have just left it, free in {wait:.0f} s")
+            return on_gpu(gpu, "quiet", f"others have just left it, free in {duration(wait)}")
     if need.memory_mib is not None and gpu.total_mib is not None:
         most = gpu.total_mib - gpu.others_mib
         if need.memory_mib > most:

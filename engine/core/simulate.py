@@ -138,7 +138,7 @@ class _Simulation:
     def _within_timeout(self, task: Task, length_s: float) -> float:
         """A plan is of attempts that succeed: none lasts as long as its timeout."""
         timeout_s = task.spec.policy.timeout_s
-        return length_s if timeout_s is None else min(length_s, timeout_s * 0.999)
+        return length_s if timeout_s is None else min(length_s, timeout_s * (1 - 1e-6))
 
     def _runs(self, task: Task, token: str, gpus: tuple[str, ...], known: float | None, *, ahead: bool = False) -> None:
         length = self._within_timeout(task, self.guess_s if known is None else known)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ..text import duration
 from .deck import Deck, Task
 from .explain import Explainer
 from .fit import Obstacle, ObstacleKind
@@ -107,7 +108,7 @@ def _tried_again(deck: Deck, at: float) -> list[str]:
         return []
     waiting = (deck.tasks[deadline.task] for deadline in deck.deadlines if deadline.kind == "backoff")
     due = min(((task.phase.until, task.name) for task in waiting if isinstance(task.phase, Backoff)), default=None)
-    first = "" if due is None else f": {due[1]} in {max(0.0, due[0] - at):.0f} s"
+    first = "" if due is None else f": {due[1]} in {duration(due[0] - at)}"
     return [f"1 waits for its next attempt{first}" if count == 1 else f"{count} wait for their next attempts{first}"]
 
 

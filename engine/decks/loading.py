@@ -32,7 +32,7 @@ from ..taskfile.source import Source, read_source
 from . import handover
 from .cuda_devices import limiting
 from .gpus import BoxGpus, core_gpus, gpus_for
-from .options import BEGINS, Purpose, has_selection, holding
+from .options import BEGINS, Purpose, has_selection, holding, which
 from .selection import chosen_by, stand_in_for_left_out, standing_after, with_newcomers, with_running
 
 GpusOf = Callable[[DeckSettings, RunOptions], BoxGpus]
@@ -113,7 +113,7 @@ def load(
     """Expand a task file for a *purpose*, under the options that hold when *given* is said in *environ*.
 
     *environment*: what attempts start from, where the caller's is not it. *gpus_of*: finds the GPUs; else the driver is
-    asked. *lenient*: a selection that means no task any more selects all.
+    asked. *lenient*: a selection that means no task any more selects all; so does that of a run that has ended.
     Raises TaskFileError, UsageError (options and GPUs that cannot be meant) and EngineUnavailableError (no driver).
     """
     past = past or Past()
@@ -121,9 +121,15 @@ def load(
     options = holding(purpose, past.told, given)
     chosen = past.facts if has_selection(given) or not has_selection(options) else chosen_by(past.facts)
     gpus_of = gpus_of or partial(gpus_for, source, limiting(environ, environment), environment)
-    loader = Loader(source, environment, past, gpus_of, chosen, lenient)
+    ended = not past.told.unfinished and purpose not in BEGINS
+    loader = Loader(source, environment, past, gpus_of, chosen, lenient or ended)
     try:
         loaded = loader.under(options)
+    except UsageError as error:
+        if which(options) == which(given):
+            raise
+        hint = "The run that goes on was started with that: `gpudeck start --only '*'` takes up all"
+        raise UsageError(f"{error}. {hint}") from None
     except TaskFileError:
         if past.told.unfinished or options.set == given.set:
             raise
@@ -162,7 +168,8 @@ class Loader:
             if not self.lenient:
                 raise
             trouble = f"{error}; all tasks are shown"
-            gpus, file = self._expanded(replace(options, only=(), exclude=(), limit=None, with_needs=False))
+            options = replace(options, only=(), exclude=(), limit=None, with_needs=False)
+            gpus, file = self._expanded(options)
         file = with_running(file, self.past.told)
         return Loaded(options, self.environment, self.past, gpus, file, self.chosen_by, trouble)
 

@@ -41,8 +41,8 @@ from .cluster import (
 )
 from .gpus import BoxGpus, probe_of
 from .journal_recovery import Unsettled, has_forgotten, recover, refuse_strangers, sweep_records, unsettled
-from .loading import Loaded, Past, load, restored
-from .options import Purpose, encode, held
+from .loading import Loaded, Past, load, past_in, restored
+from .options import AS_TAKEN, Purpose, encode, held
 from .other_decks import OtherDecks
 from .states import find_state, former_states, note_state, owner_of, refuse_other_deck
 
@@ -87,10 +87,10 @@ def open_deck(
 ) -> OpenDeck:
     """Everything up to the first start, checked before the first start. Raises DeckError.
 
-    *service*: systemd's own environment is not what tasks want. To stop what runs, the task file, which may be gone or
-    broken, is read as the deck took it last.
+    *service*: systemd's own environment is not what tasks want. Where nobody has asked for the task file as it is now,
+    which may be gone or broken, it is read as the deck took it last.
     """
-    taken = _taken(path, given) if purpose == "stop" else None
+    taken = _taken(path, given, purpose)
     source = read_source(path, taken)
     settings, stem = load_settings(source, given), stem_of(path, given)
     former = former_states(path, settings, given) if purpose != "stop" and not takeover else []
@@ -112,7 +112,7 @@ def open_deck(
             loaded = replace(first, past=past)
         else:
             loaded = load(source, given, environ, past=past, purpose=purpose, environment=environment)
-            loaded = _checked(loaded) if taken is None else loaded
+            loaded = _checked(loaded) if purpose != "stop" else loaded
         _refuse_wrong_place(loaded, given)
         opened = _adopted(loaded, lock, journal, takeover=takeover, copy=bool(original))
         opened.held = held(loaded.options, given, unfinished=past.told.unfinished)
@@ -133,10 +133,13 @@ def open_deck(
     return opened
 
 
-def _taken(path: str, given: RunOptions) -> bytes | None:
-    """The task file as the deck took it last; None: nobody knows."""
-    state = find_state(path, given)
-    return None if state is None else handover.kept_file(state.path)
+def _taken(path: str, given: RunOptions, purpose: Purpose) -> bytes | None:
+    """The task file as the deck took it last, where it is to be read so; None: nobody knows, or it is not. After a run
+    has ended the file rules, as it is now."""
+    state = find_state(path, given) if purpose in AS_TAKEN else None
+    if state is None or not (purpose == "stop" or past_in(state).told.unfinished):
+        return None
+    return handover.kept_file(state.path)
 
 
 def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:

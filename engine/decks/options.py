@@ -14,15 +14,19 @@ from ..taskfile.options import RunOptions
 if TYPE_CHECKING:
     from ..core.recorded import Recorded  # slow to load, and who only asks an engine needs none of it
 
-Purpose = Literal["headless", "start", "look", "act", "note", "stop"]
+Purpose = Literal["headless", "start", "look", "resume", "act", "note", "stop"]
 """headless, start: the deck is to run; where its last run has ended, the next one begins. look: a screen; what never
-ran starts. act: a command on some tasks; nothing starts before that is taken, and then nothing that is new in the file.
-note: the same, and the engine ends then. stop: what runs is to be ended, whatever has become of the task file."""
+ran starts. resume: in the place of an engine that has vanished; a run goes on, none begins. act: a command on some
+tasks; nothing starts before that is taken, and then nothing that is new in the file. note: the same, and the engine
+ends then. stop: what runs is to be ended, whatever has become of the task file."""
 
 BEGINS: frozenset[Purpose] = frozenset({"headless", "start"})
 """After a run has ended they begin another: the file and what is given now rule it."""
 ASKED_ONLY: frozenset[Purpose] = frozenset({"act", "note", "stop"})
 """Nothing starts that was not asked for."""
+AS_TAKEN: frozenset[Purpose] = frozenset({"resume", *ASKED_ONLY})
+"""Nobody has asked for the file as it is now: a run that goes on does so with the file as the deck took it last, and
+edits wait to be applied, as they do while an engine lives."""
 
 _CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing", "backend"})
 """What may differ when a run is continued: it changes what runs where, not what the tasks are."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..headless.painted import Line
-from ..text import field_text, log_line, mib_text, short_time
+from ..text import duration, field_text, log_line, mib_text
 from .trial import Trial
 
 
@@ -92,7 +92,7 @@ def trial_line(trial: Trial, var: str, widest: int) -> Line:
     value = f"{trial.value:>{len(str(widest))}}"
     peak = "-" if trial.peak_mib is None else mib_text(trial.peak_mib)
     tone = {"fits": "good", "oom": "warn"}.get(trial.verdict, "bad")
-    words = f"{var}={value}  {_WORDS[trial.verdict]:<13}  peak {peak:>9}  {short_time(trial.duration_s):>8}"
+    words = f"{var}={value}  {_WORDS[trial.verdict]:<13}  peak {peak:>9}  {duration(trial.duration_s):>8}"
     return Line(words, tone=tone)  # pyright: ignore[reportArgumentType]
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..protocol.messages import DeckOpened, Message, Note, RunFinished, SummaryRow
 from ..protocol.words import counts_text, nodes_text
-from ..text import field_text, hhmmss, log_line, ranges, wh_text
+from ..text import duration, field_text, log_line, ranges, wh_text
 from .painted import Line, Weight
 from .summary import (
     SCREEN_CAPS,
@@ -75,7 +75,7 @@ def _parts(deck: str, finished: RunFinished) -> Iterator[str]:
 
 
 def _times(finished: RunFinished) -> Iterator[str]:
-    yield f"wall {hhmmss(finished.wall_s)}, tasks {hhmmss(finished.task_s)}"
+    yield f"wall {duration(finished.wall_s)}, tasks {duration(finished.task_s)}"
     if (gain := speed_up(finished)) is not None:
         yield f"speed-up {gain:.1f}x"
     if finished.energy_wh is not None:
@@ -90,7 +90,7 @@ def _table(chosen: Selection) -> Iterator[str]:
         place = "node" if any(row.nodes for row in rows) else "gpu"
         yield f"| task | state | attempts | {place} | time | reason |\n|---|---|---:|---|---:|---|\n"
     for row in rows:
-        spent = hhmmss(row.duration_s) if row.duration_s is not None else ""
+        spent = duration(row.duration_s) if row.duration_s is not None else ""
         cells = row.task, row.state, str(row.attempts), nodes_text(row.nodes) or ranges(row.gpus), spent, row.reason
         yield f"| {' | '.join(map(_literal, cells))} |\n"
     yield "\n"

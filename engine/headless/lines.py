@@ -21,7 +21,7 @@ from ..protocol.messages import (
     TaskSubmitted,
 )
 from ..protocol.words import nodes_text
-from ..text import beside, eta_text, field_text, hhmmss, mib_text, plural, ranges, short_time, wh_text
+from ..text import beside, duration, eta_text, field_text, hhmmss, mib_text, plural, ranges, wh_text
 from .painted import Line, Tone, Weight
 
 
@@ -115,7 +115,7 @@ def end_line(message: TaskEnded, *, simulated: bool = False) -> Line:
         message.task,
         f"attempt {message.attempt}",
         f"job {message.job}" if message.job else "",
-        hhmmss(message.duration_s),
+        duration(message.duration_s),
         "" if ok else beside(word, message.reason),
         f"peak {mib_text(message.peak_mib)}" if message.peak_mib is not None else "",
         f"util {message.mean_util_percent:.0f} %" if message.mean_util_percent is not None else "",
@@ -129,7 +129,7 @@ def end_line(message: TaskEnded, *, simulated: bool = False) -> Line:
 
 def _next_text(message: TaskEnded) -> str:
     if message.next == "backoff":
-        return f"retry in {short_time(message.retry_in_s)}"
+        return f"retry in {duration(message.retry_in_s)}"
     return "requeued" if message.next == "queued" else ""
 
 

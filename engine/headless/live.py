@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..ports import Clock
 from ..protocol.messages import DeckOpened, GpuLine, Message, RunFinished, RunningTask, Status
-from ..text import cell_width, eta_text, field_text, fit, hhmmss, mib_text
+from ..text import cell_width, duration, eta_text, field_text, fit, mib_text
 from .lines import done_count, status_fields, where
 from .narrate import Narrator, as_text
 from .painted import Line, Tone
@@ -53,7 +53,7 @@ def bar(part: float, width: int, *, unicode: bool = True) -> str:
 def _overall(deck: str, status: Status, frame: Frame) -> Line:
     counts = status.counts
     part = done_count(counts) / counts.total if counts.total else 0.0
-    eta = eta_text(status.eta_s, status.unmeasured) or f"{hhmmss(status.at)} so far"
+    eta = eta_text(status.eta_s, status.unmeasured) or f"{duration(status.at)} so far"
     name = field_text(deck) + (" SIM" if frame.simulated else "")
     name = fit(name, min(cell_width(name), max(8, frame.columns // 3)))
     room = frame.columns - 1 - cell_width(name) - len(eta) - 4 - 7
@@ -86,12 +86,12 @@ def _gpu_row(gpu: GpuLine, tasks: list[RunningTask], frame: Frame) -> Line:
 
 
 def _task_row(place: str, task: RunningTask, others: int, util: str, frame: Frame) -> str:
-    spent = hhmmss(task.elapsed_s)
+    spent = f"{duration(task.elapsed_s):>6}"
     if task.expected_s:
         meter = bar(task.elapsed_s / task.expected_s, 10, unicode=frame.unicode)
-        spent = f"{spent} / {hhmmss(task.expected_s)}  {meter}"
+        spent = f"{spent} / {duration(task.expected_s):<6}  {meter}"
     more = f" +{others}" if others else ""
-    tail = f"  {spent:<31}  {util}".rstrip()
+    tail = f"  {spent:<27}  {util}".rstrip()
     room = max(8, frame.columns - 1 - 7 - len(more) - len(tail))
     return f"{_place(place)}{fit(field_text(task.task), room)}{more}{tail}"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..protocol.messages import RunFinished, SummaryRow
 from ..protocol.states import DONE, FAILED
 from ..protocol.words import counts_text
-from ..text import beside, columns_of, field_text, hhmmss, wh_text
+from ..text import beside, columns_of, duration, field_text, wh_text
 from .lines import ended_at, event
 from .painted import Line, Tone, Weight, digest_lines
 
@@ -82,7 +82,7 @@ def _place(row: SummaryRow, simulated: bool) -> str:
 
 
 def _cells(row: SummaryRow, simulated: bool) -> tuple[str, ...]:
-    spent = hhmmss(row.duration_s) if row.duration_s is not None else "-"
+    spent = duration(row.duration_s) if row.duration_s is not None else "-"
     texts = row.task, row.state, str(row.attempts), _place(row, simulated), spent, beside(row.state, row.reason)
     return tuple(map(field_text, texts))
 
@@ -115,7 +115,7 @@ def totals_lines(finished: RunFinished, *, simulated: bool = False) -> Iterator[
     if finished.gpu_busy_s and finished.wall_s > 0:
         busy = (f"{gpu}: {share:.0f} %" for gpu, share in busy_percent(finished))
         yield Line(event(finished.wall_s, "deck", "busy", "SIM" if simulated else "gpu", *busy), Weight.VITAL)
-    fields = [counts_text(finished.counts), f"wall {hhmmss(finished.wall_s)}", f"tasks {hhmmss(finished.task_s)}"]
+    fields = [counts_text(finished.counts), f"wall {duration(finished.wall_s)}", f"tasks {duration(finished.task_s)}"]
     gain = speed_up(finished)
     fields += [f"speed-up {gain:.1f}x"] if gain is not None else []
     fields += [wh_text(finished.energy_wh)] if finished.energy_wh is not None else []

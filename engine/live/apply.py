@@ -44,6 +44,10 @@ class _Draft:
     deck: Deck
 
 
+class HasStartedError(Exception):
+    """A task that was to become another runs by now."""
+
+
 class Applier:
     """Of one open deck. On the loop's thread."""
 
@@ -59,8 +63,8 @@ class Applier:
             self._hearing += facts
 
     async def apply(self, reading: Reading, choices: Choices, swapped: Callable[[], None]) -> Applied:
-        """Raises DeckError where it cannot be done now; the deck is as before then. *swapped* is called when the deck
-        has become the new one, before anything else happens to it."""
+        """Raises DeckError where it cannot be done now, HasStartedError where one of `Choices.waiting` runs; the deck
+        is as before then. *swapped* is called when the deck has become the new one, before anything else happens."""
         self._refuse()
         tail: list[Fact] = []
         self._hearing = tail
@@ -70,6 +74,8 @@ class Applier:
             drafted = await self._worker(lambda: self._draft(reading, count))
             kept = await self._keep(drafted.deck)
             self._refuse()
+            if any(task.name in choices.waiting for task in self._opened.deck.active.values()):
+                raise HasStartedError
             self._hearing = None
             applied = self._swap(reading, drafted, tail, kept, choices, swapped)
             await self._worker(lambda: handover.keep_file(self._opened.state.path, reading.file))
@@ -207,6 +213,8 @@ class _Wanted:
             chosen: str = self._choices.for_running(task.name)
         elif isinstance(task.phase, FINAL):
             chosen = self._choices.for_finished(task.name)
+            if chosen == "keep" and not task.result:  # cancelled before it ran: there is nothing to keep
+                return
         else:
             chosen = "rerun"  # it waits for a retry of the work of before
         lists = {"rerun": self.rerun, "restart": self.restart, "keep": self.keep}

@@ -20,7 +20,7 @@ from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..loop import Loop
 from ..taskfile.options import RunOptions
 from . import words
-from .apply import Applier
+from .apply import Applier, HasStartedError
 from .change import ChangeArgs, text_of
 from .looking import Looking
 from .plan import Applied, Choices, FilePlan, Finished, Running, as_they_stand, make_plan
@@ -142,7 +142,7 @@ class LiveFile:
         choices = choices or Choices()
         async with self._one_at_a_time:
             reading = await self._read()
-            if choices.digest and choices.digest != reading.digest:
+            if choices.digest not in ("", reading.digest, reading.file.digest):
                 raise UsageError(f"{reading.file.shown} was changed again since that plan: look at it anew")
             applied = await self._perform(reading, choices)
             self._looking.seen = reading.file.digest
@@ -159,11 +159,21 @@ class LiveFile:
             )
             self._looking.seen = reading.file.digest
             rest = await self._planned(reading) or None
-            if rest is None:  # with these it is as the deck has it
-                await self._worker(lambda: handover.keep_file(self._opened.state.path, reading.file))
+            await self._worker(lambda: self._keep_with(reading, names, whole=rest is None))
             self._wait_for(rest)
         self._tell(applied)
         return applied
+
+    def _keep_with(self, reading: Reading, names: Collection[str], *, whole: bool) -> None:
+        """What the deck has taken of the file is kept: all of it, or, beside edits that wait, what was added to its
+        end."""
+        file, state = reading.file, self._opened.state.path
+        if not whole:
+            lines = file.text.splitlines(keepends=True)
+            first = min((spec.line for spec in file.tasks if spec.name in names), default=len(lines) + 1)
+            kept = (handover.kept_file(state) or b"").decode()
+            file = replace(file, text=f"{kept}\n{''.join(lines[first - 1 :])}") if kept else file
+        handover.keep_file(state, file)
 
     async def change(self, args: ChangeArgs) -> str:
         """Let the deck go on under other options; returns a line that tells what has become other, "" for nothing.
@@ -257,8 +267,12 @@ class LiveFile:
         if plan.gone_waiting or plan.gone_finished or plan.gone_running:
             return plan
         allowed = without_changes_of_running(reading, plan, self._opened.deck) if plan.changed_running else reading
-        takes = self._opened.deck.run.takes
-        applied = await self._perform(allowed, Choices(finished="rerun" if "changed" in takes else "flag"))
+        finished = "rerun" if "changed" in self._opened.deck.run.takes else "flag"
+        waiting = tuple(change.name for change in plan.changed_waiting)
+        try:
+            applied = await self._perform(allowed, Choices(finished=finished, waiting=waiting))
+        except HasStartedError:
+            return await self._apply_what_may_be(reading, await self._planned(reading))
         self._tell(applied)
         return await self._planned(reading)
 

@@ -223,6 +223,8 @@ class Choices:
     """Tasks that begin also where the deck has them already: an engine may have read them already."""
     begins: bool = True
     """Where the last run has ended, what is new begins the next."""
+    waiting: tuple[str, ...] = ()
+    """Tasks that become others only if they have not started since the plan: nobody has asked for that."""
     digest: str = ""
     """Of the plan that was agreed to: another reading is refused. Empty: whatever the file says."""
 

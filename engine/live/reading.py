@@ -61,11 +61,12 @@ class Reader:
         opened = self._opened
         shown, path = opened.file.shown, opened.file.path
         source = read_source(shown if os.path.abspath(shown) == path else path)
-        options = before = decode(opened.options)
-        loaded = self._load(source, options)
+        before = decode(opened.options)
+        loaded = self._load(source, before)
+        options = loaded.options
         if opened.deck.run.ended:
             options = with_newcomers(options, loaded.file, {spec.name for spec in opened.file.tasks})
-        if options != before:
+        if options != loaded.options:
             loaded = self._load(source, options)
         file = loaded.file
         chosen, later = self._gpus(file.settings)
@@ -96,7 +97,8 @@ class Reader:
     def _load(self, source: Source, options: RunOptions) -> Loaded:
         opened, facts = self._opened, self._history(options)
         past = Past(facts=facts, told=replace(recorded(facts), shards=dict(opened.deck.shards)))
-        return Loader(source, opened.environment, past, self._gpus_of, facts).under(options)
+        ended = opened.deck.run.ended
+        return Loader(source, opened.environment, past, self._gpus_of, facts, lenient=ended).under(options)
 
     def _gpus_of(self, settings: DeckSettings, _: RunOptions) -> BoxGpus:
         return replace(self._opened.gpus, chosen=self._gpus(settings)[0])

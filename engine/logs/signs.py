@@ -158,7 +158,8 @@ SIGNS: tuple[Sign, ...] = (
     ),
     _sign(
         "other",
-        r"insufficient shared memory|unable to (?:open|allocate|write) shared memory|unable to mmap .{1,40} bytes",
+        r"insufficient shared memory|unable to (?:open|allocate|write) shared memory|unable to mmap .{1,40} bytes"
+        r"|DataLoader worker \(pid.{1,40} is killed by signal: Bus error",
         "/dev/shm is full: fewer DataLoader workers, or a container with --shm-size or --ipc=host",
     ),
     _sign(

@@ -15,7 +15,7 @@ from ..logs.described import describe
 from ..logs.files import AttemptPaths
 from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
 from ..report.numbers import counts_of
-from ..text import plural, short_time
+from ..text import duration, plural
 from .delivery import Surroundings
 from .message import Happening, Kind, Level, Origin
 from .sender import Mark, Sender, Settings
@@ -199,7 +199,7 @@ class Notices:
             for word in ("succeeded", "cached", "failed", "blocked", "cancelled", "waiting", "queued", "unknown")
             if (count := getattr(counts, word))
         ]
-        after = f" after {short_time(took_s)}" if took_s else ""
+        after = f" after {duration(took_s)}" if took_s else ""
         text = f"{'done' if good else 'ended'}{after}: {', '.join(parts)}"
         self._put("end", text, "success" if good else "failure", "ended", past=past)
 
@@ -224,4 +224,4 @@ def _over(gate: Gate) -> bool:
 
 def _where(message: TaskEnded) -> str:
     gpus = f" on GPU {','.join(map(str, message.gpus))}" if message.gpus else ""
-    return f" (attempt {message.attempt}{gpus}, after {short_time(message.duration_s)})"
+    return f" (attempt {message.attempt}{gpus}, after {duration(message.duration_s)})"

@@ -20,7 +20,17 @@ from ..logs.digest import digest
 from ..logs.failure import hint_of
 from ..logs.files import telling_log
 from ..ports import Clock
-from ..protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted, TaskSubmitted
+from ..protocol.messages import (
+    DeckOpened,
+    Message,
+    Note,
+    RunFinished,
+    TaskEnded,
+    TaskSettled,
+    TaskStarted,
+    TaskSubmitted,
+)
+from ..text import duration
 from .forecasts import Forecasts
 from .numbers import counts_of
 from .status import Times, status_of
@@ -61,6 +71,8 @@ class Reporter:
         self._avoided: set[tuple[str, str]] = set()
         """Entries and nodes."""
         started = clock.now()
+        self.begun: Callable[[int], object] = lambda _: None
+        """Called with the number of each further run of this engine."""
         self._told_run = deck.run.number if deck.run.ended else 0
         """The run whose end has been told; by an earlier engine, where it had ended before."""
         self.times = Times(started.boot_s, started.wall_s)
@@ -91,7 +103,7 @@ class Reporter:
     def _fact(self, fact: e.Fact) -> None:
         match fact:
             case e.RunStarted():
-                self._begin_anew()
+                self._begin_anew(fact.run)
             case e.AttemptStarting():
                 self._starts[fact.task, fact.attempt] = fact
             case e.AttemptSubmitted():
@@ -117,7 +129,7 @@ class Reporter:
                 if text:
                     self.note("warning", text)
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, run: int) -> None:
         """Another run in the same engine: times and sums count from here."""
         if not self._told_run:
             return
@@ -125,6 +137,12 @@ class Reporter:
         self._told_run = 0
         self.times = Times(now.boot_s, now.wall_s)
         self.summary = Summary(self._deck, self.times, self._clock, self._read)
+        self.begun(run)
+
+    def opened(self, message: DeckOpened) -> None:
+        """The run that it speaks of has begun, or begins now."""
+        self._told_run = 0
+        self.show(message)
 
     def _cached(self, fact: e.TaskCached) -> None:
         if fact.why == "journal":
@@ -202,7 +220,7 @@ class Reporter:
                 outcome=_OUTCOMES.get(fact.outcome.reason, "failed"),  # pyright: ignore[reportArgumentType]
                 reason=reason,
                 exit_code=fact.outcome.exit_code,
-                next=fact.next,
+                next=_next(task, fact),
                 retry_in_s=max(0.0, fact.until - self._clock.now().boot_s) if fact.next == "backoff" else 0.0,
                 duration_s=fact.duration_s,
                 peak_mib=end.used.peak_mib or fact.peak_mib or None,
@@ -326,6 +344,13 @@ class Reporter:
         return tuple(self._index[uuid] for uuid in uuids if uuid in self._index)
 
 
+def _next(task: Task | None, fact: e.AttemptEnded) -> e.Next:
+    """Where the task goes: what has left the file is not begun again, though it stays queued for when it comes back."""
+    if task is None or not task.gone or fact.next != "queued":
+        return fact.next
+    return "cancelled" if fact.outcome.reason == "interrupted" else "failed"
+
+
 def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
     """Facts that the user should hear of although no task started or ended."""
     match fact:
@@ -337,7 +362,7 @@ def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
             names = ", ".join(fact.tasks)
             wait = max(0.0, fact.probe_at - fact.at)
             gpu = index.get(fact.gpu, fact.gpu)
-            return f"GPU {gpu} is quarantined: {names} failed fast on it in a row; next try in {wait:.0f} s"
+            return f"GPU {gpu} is quarantined: {names} failed fast on it in a row; next try in {duration(wait)}"
         case e.GpuReleased():
             gpu = index.get(fact.gpu, fact.gpu)
             return f"GPU {gpu} is used again: {fact.why}" if fact.why else f"GPU {gpu} works again and is used"

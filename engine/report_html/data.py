@@ -100,7 +100,10 @@ class TaskPart:
 
 @dataclass(frozen=True, slots=True)
 class FailurePart:
-    task: str
+    """Failures that are alike, told by the newest."""
+
+    tasks: Sequence[str]
+    """The newest first."""
     attempt: int
     reason: str
     hint: str
@@ -135,7 +138,7 @@ class Report:
     metrics: Sequence[str]
     failures: Sequence[FailurePart]
     failed: int
-    """More than `failures` tells of, perhaps."""
+    """Failed tasks, of which more than `failures` tells of, perhaps."""
     simulated: bool = False
     """Its GPUs are: what is told of them is not real."""
     tables: Sequence[MetricsPart] = field(default_factory=tuple[MetricsPart, ...])

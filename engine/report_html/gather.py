@@ -23,7 +23,9 @@ from ..decks.offline import OfflineDeck
 from ..errors import UsageError
 from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of
+from ..logs.files import AttemptPaths
 from ..logs.ranks import tails
+from ..protocol.alike import Alike, groups_of
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import Layout, tabulate, varying
 from ..serve.offline import STANDING
@@ -154,7 +156,7 @@ def _so_far(history: GpuHistory | None, cards: int) -> Mapping[str, float | None
 
 
 MOST_FAILURES = 100
-"""Of more the reason stands in the table only."""
+"""Kinds of them that are told of; of more the reason stands in the table only."""
 _REPEATS = ("seed", "fold", "repeat", "rep", "trial")
 """Params that are averaged over."""
 _MOST_COLUMNS = 8
@@ -182,7 +184,7 @@ def gather(offline: OfflineDeck) -> Report:
         runs=runs,
         tasks=_tasks(offline, records, results, attempts),
         metrics=names,
-        failures=[_failure(offline, task) for task in failed[:MOST_FAILURES]],
+        failures=_failures(offline, failed),
         failed=len(failed),
         simulated=isinstance(deck.settings.gpus, int),
         tables=list(_tables(results, _ways(deck.tasks, names))),
@@ -249,17 +251,23 @@ def _reason(task: Task, explainer: Explainer) -> str:
     return "" if outcome is None or outcome.ok else describe(outcome)
 
 
-def _failure(offline: OfflineDeck, task: Task) -> FailurePart:
-    def paths(name: str, number: int):
-        return offline.logs.paths(name, number, task.spec.policy.merge_stderr)
+def _failures(offline: OfflineDeck, failed: Iterable[Task]) -> list[FailurePart]:
+    """Alike ones together, as the screen has them; of each kind the newest log."""
 
-    told = failure_of(task, paths, offline.index_of)
-    if not told.attempt:
-        return FailurePart(task.name, 0, told.reason, told.hint, "", ())
-    files = paths(task.name, told.attempt)
-    end = tails(files.err, files.out)
-    log = blamed_log(end, files)
-    return FailurePart(task.name, told.attempt, told.reason, told.hint, log, digest_of(end))
+    def paths(name: str, number: int) -> AttemptPaths:
+        return offline.logs.paths(name, number, offline.deck.by_name[name].spec.policy.merge_stderr)
+
+    def part(group: Alike) -> FailurePart:
+        newest = group.newest
+        log, lines = "", ()
+        if newest.attempt:
+            files = paths(newest.task, newest.attempt)
+            end = tails(files.err, files.out)
+            log, lines = blamed_log(end, files), digest_of(end)
+        return FailurePart(group.names, newest.attempt, group.reason, group.hint, log, lines)
+
+    groups = groups_of(failure_of(task, paths, offline.index_of) for task in failed)
+    return [part(group) for group in groups[:MOST_FAILURES]]
 
 
 def _host(offline: OfflineDeck, told: Mapping[tuple[str, int], Told]) -> str:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from string import Template
 
-from ..text import hhmmss, plural, wh_text
+from ..text import duration, names_text, plural, wh_text
 from .data import FailurePart, Report, RunPart
 from .parts import STATE_SIGNS, curves, metrics_table, runs_table, stamp, tasks_table, text, timeline
 
@@ -61,8 +61,8 @@ def _body(report: Report) -> Iterator[str]:
     if report.failed:
         yield f'<section><h2 id="failures">{plural(report.failed, "failure")}</h2>'
         yield from map(_failure, report.failures)
-        if report.failed > len(report.failures):
-            yield f'<p class="quiet">{report.failed - len(report.failures):,} more stand in the table below.</p>'
+        if rest := report.failed - sum(len(failure.tasks) for failure in report.failures):
+            yield f'<p class="quiet">{rest:,} more stand in the table below.</p>'
         yield "</section>"
     yield f'<section><h2 id="all">Tasks</h2>{_filter(report)}{tasks_table(report)}</section>'
     if report.tables:
@@ -133,9 +133,9 @@ def _figures(report: Report) -> str:
 
 def _run_figures(run: RunPart) -> Iterator[tuple[str, str, str]]:
     which = f"run {run.number}" + (", which lasts" if run.lasts else "")
-    yield hhmmss(run.wall_s), "wall", f"{which}, from {stamp(run.start)}"
+    yield duration(run.wall_s), "wall", f"{which}, from {stamp(run.start)}"
     if run.speed_up is not None:
-        yield f"{run.speed_up:.1f}×", "speed-up", f"tasks took {hhmmss(run.task_s)} together"
+        yield f"{run.speed_up:.1f}×", "speed-up", f"tasks took {duration(run.task_s)} together"
     busy = run.busy_percent()
     if busy:
         each = ", ".join(f"{gpu}: {share:.0f} %" for gpu, share in busy.items())
@@ -166,13 +166,15 @@ def _scrolled(run: RunPart) -> str:
 
 
 def _failure(failure: FailurePart) -> str:
+    count, newest = len(failure.tasks), failure.tasks[0]
     attempt = f" attempt {failure.attempt}" if failure.attempt else ""
     hint = f'<p class="hint">{text(failure.hint)}</p>' if failure.hint else ""
     log = f"<p><code>{text(failure.log)}</code></p>" if failure.log else ""
     lines = "\n".join(text(line) for line in failure.lines)
     last = f'<pre tabindex="0" aria-label="Last lines">{lines}</pre>' if lines else ""
-    title = f'<h3><span aria-hidden="true">✗</span> {text(failure.task, 300)}<small>{attempt}</small></h3>'
-    return f"<article>{title}<p>{text(failure.reason)}</p>{hint}{log}{last}</article>"
+    title = f'<h3><span aria-hidden="true">✗</span> {text(newest, 300)}<small>{attempt}</small></h3>'
+    others = f'<p class="quiet">and {count - 1:,} alike: {text(names_text(failure.tasks[1:]))}</p>' if count > 1 else ""
+    return f"<article>{title}{others}<p>{text(failure.reason)}</p>{hint}{log}{last}</article>"
 
 
 def _filter(report: Report) -> str:

@@ -8,7 +8,7 @@ from html import escape
 
 from ..attempts.gpu_history import GpuHistory
 from ..results.table import Cell, decimals_for
-from ..text import hhmmss, measured, mib_text, printable, ranges, short_time, wh_text
+from ..text import duration, measured, mib_text, printable, ranges, wh_text
 from .data import AttemptPart, MetricsPart, Report, RunPart, TaskPart
 
 DASH = "–"
@@ -76,7 +76,7 @@ def _sortable(head: str, kind: str = "") -> str:
 
 
 def _row(task: TaskPart, metrics: Sequence[str], decimals: dict[str, int | None]) -> str:
-    took = None if task.duration_s is None else hhmmss(task.duration_s)
+    took = None if task.duration_s is None else duration(task.duration_s)
     peak = None if task.peak_mib is None else mib_text(task.peak_mib)
     use = None if task.mean_util_percent is None else f"{task.mean_util_percent:.0f} %"
     energy = None if task.energy_wh is None else wh_text(task.energy_wh)
@@ -139,9 +139,9 @@ def runs_table(runs: Sequence[RunPart]) -> str:
         cells = [
             f'<th scope="row">{run.number}</th>',
             cell(stamp(run.start), run.start),
-            figure(hhmmss(run.wall_s) + (" so far" if run.lasts else ""), run.wall_s),
+            figure(duration(run.wall_s) + (" so far" if run.lasts else ""), run.wall_s),
             figure(f"{len(run.attempts):,}", len(run.attempts)),
-            figure(hhmmss(run.task_s), run.task_s),
+            figure(duration(run.task_s), run.task_s),
             figure(None if gain is None else f"{gain:.1f}×", gain),
             figure(text(told), mean),
             figure(None if energy is None else wh_text(energy), energy),
@@ -169,7 +169,7 @@ def timeline(run: RunPart) -> str:
     heights = [max(_LANE, _LEAST_ROW * len(rows)) for _, rows in lanes]
     height = _TOP + sum(height + 4 for height in heights) + 4
     scale = (WIDTH - _LEFT - 4) / max(run.wall_s, 0.001)
-    label = text(f"Run {run.number}: {len(run.attempts)} attempts over {hhmmss(run.wall_s)}, GPUs from top to bottom")
+    label = text(f"Run {run.number}: {len(run.attempts)} attempts over {duration(run.wall_s)}, GPUs from top to bottom")
     parts = [f'<svg class="timeline" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">']
     parts += _axis(run, scale, height)
     top = float(_TOP)
@@ -212,7 +212,7 @@ def _axis(run: RunPart, scale: float, height: float) -> Iterator[str]:
     for number in range(int(run.wall_s / step) + 1):
         x = _LEFT + number * step * scale
         yield f'<line class="tick" x1="{x:.1f}" x2="{x:.1f}" y1="16" y2="{height}"/>'
-        yield f'<text class="tick" x="{x:.1f}" y="12">{hhmmss(number * step)}</text>'
+        yield f'<text class="tick" x="{x:.1f}" y="12">{duration(number * step)}</text>'
 
 
 def _bar(run: RunPart, one: AttemptPart, scale: float, top: float, height: float) -> str:
@@ -236,7 +236,7 @@ def _told(run: RunPart, one: AttemptPart) -> str:
         one.named,
         one.reason,
         f"GPU {', '.join(map(str, one.gpus))}" if one.gpus else "CPU",
-        f"{hhmmss(took) if took >= 120 else short_time(took)} from {hhmmss(one.start - run.start)} on",
+        f"{duration(took)} from {duration(one.start - run.start)} on",
         _energy(one),
     ]
     return " · ".join(filter(None, parts))
@@ -275,14 +275,14 @@ def _picture(one: AttemptPart, most: int) -> str:
             [
                 place,
                 "" if one.end else "runs",
-                hhmmss(history.at_s[-1]),
+                duration(history.at_s[-1]),
                 "" if one.energy_wh is None else wh_text(one.energy_wh),
             ],
         )
     )
     strips = "".join(strip for strip in _strips(history, most))
     height = 3 * (_STRIP + _GAP)
-    label = text(f"GPU use, memory and power of {one.named} over {hhmmss(history.at_s[-1])}")
+    label = text(f"GPU use, memory and power of {one.named} over {duration(history.at_s[-1])}")
     kind = "" if one.kind in ("ok", "") else f" <em>{text(one.reason, 80)}</em>"
     return (
         f"<figure><figcaption><b>{text(one.task, 120)}</b> attempt {one.number}{kind}<br><small>{text(facts)}</small>"

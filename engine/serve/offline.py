@@ -103,8 +103,8 @@ class OfflineLook:
 
     @property
     def under_way(self) -> bool:
-        """A run has started tasks and is not over: an engine goes on with it. Else one begins with all that is new."""
-        return self.has_begun and self.deck.unfinished
+        """Something of it runs, or may: whoever acts on the deck needs an engine that goes on with the run."""
+        return self.deck.unfinished and bool(self.deck.deck.active)
 
     @property
     def never_ran(self) -> list[str]:

@@ -170,6 +170,7 @@ TABLE: dict[str, tuple[dict[str, Any], object]] = {
         {"stage": "doubt", "absent": (900.0, 999.0), "claim": "void"},
         never_ran("sbatch gave no answer, and Slurm has no job of it"),
     ),
+    "the queue showed its end before sbatch was silent": ({"stage": "doubt", "row": "7", **OVER}, Submitted(T, "7")),
     "somebody has its claim and does not say who": ({"stage": "doubt", "claim": ""}, "look"),
     "he was gone before he ran anything": (
         {"stage": "doubt", "claim": "", **SILENT}, never_ran("its job ended before it began anything"),

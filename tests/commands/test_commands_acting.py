@@ -69,14 +69,6 @@ async def test_while_what_was_retried_runs_a_start_takes_up_what_is_new(desk: De
     await desk.until(lambda: {"data", "more"} <= set(desk.started))
 
 
-@pytest.mark.parametrize("verb", ["hold", "cancel"])
-@at_desk(MIXED + '[[task]]\nname = "more"\ncommand = "true"\n', ENDS)
-async def test_nothing_is_said_to_be_done_to_what_the_run_leaves_out(desk: Desk, verb: str) -> None:
-    assert await desk.run("--only", "bad") == 1
-    assert f"{verb}: more (stays waiting: the run leaves it out" in (await desk.command(verb, "more")).out
-    assert not (await desk.row("more"))["held"]
-
-
 # -- retry ------------------------------------------------------------------------------------------------------------
 
 
@@ -524,6 +516,17 @@ async def test_apply_keep_keeps_the_results_of_finished_tasks_that_the_edit_chan
     done = await desk.command("apply", "--keep", "-y")
     assert done.out.splitlines()[-2:] == ["apply: 1 changed, finished", "apply: 1 result kept: good"]
     await keeps_its_result(desk)
+
+
+@at_desk(MIXED, ENDS)
+async def test_apply_keep_counts_no_task_that_was_cancelled_before_it_ran(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("good", "succeeded")
+    await desk.until_state("bad", "failed")
+    assert (await desk.command("cancel", "-y", "behind")).code == 0
+    desk.write(BETTER.replace('"true"', '"true; true"'))
+    done = await desk.command("apply", "--keep", "-y")
+    assert done.out.splitlines()[-1] == "apply: 1 result kept: good"
 
 
 @at_desk(MIXED, ENDS)

@@ -89,10 +89,27 @@ def test_every_example_is_right(verb: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "--halt", "never"],
+        ["check", "--no-skip-existing"],
+        ["doctor", "--fail-fast"],
+        ["plan", "--fail-fast"],
+        ["submit", "--backend", "local"],
+    ],
+)
+def test_an_option_of_a_run_is_refused_where_it_means_nothing(words: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(words)
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["one.toml", "status"], "a command goes first: gpudeck status -f one.toml"),
         (["--gpus", "0", "check"], "a command goes before its options: gpudeck check …"),
+        (["--headlss", "tasks.toml"], "did you mean --headless?"),
+        (["ls", "--jsn"], "did you mean --json?"),
         (["--gpus", "none", "fit", "--var", "batch", "x.py"], "a command goes before its options: gpudeck fit …"),
         (["--gpus", "none", "fit", "--", "true"], "a command goes before its options: gpudeck fit …"),
         (["--gpus", "none", "--var", "batch"], "unrecognized arguments: --var; see"),

@@ -107,6 +107,6 @@ async def test_gpudeck_without_a_terminal_starts_nothing(desk: Desk) -> None:
 async def test_options_of_a_run_hold_for_the_engine_that_a_command_starts(desk: Desk) -> None:
     await desk.start("--limit", "2")
     assert (await desk.command("stop")).code == 0
-    assert (await desk.command("unpause")).code == 0
+    assert (await desk.command("retry", "wait-1")).code == 0
     assert (await desk.command("wait")).code == 0
     assert (await desk.row("wait-3"))["left_out"]

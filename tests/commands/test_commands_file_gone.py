@@ -56,10 +56,17 @@ def test_tasks_without_an_engine_are_ended_whatever_has_become_of_the_file(
 @pytest.mark.parametrize("left", [None, "[[task]\n"])
 def test_what_needs_the_file_says_how_tasks_are_ended_without_it(deck: Commanded, left: str | None) -> None:
     left_alone(deck, left)
-    for words in ("cancel long", "kill long", "pause", "start", "--headless", "status"):
+    for words in ("start", "--headless", "status"):
         assert "`gpudeck stop --tasks` ends" in deck.command(*words.split()).err
     assert deck.command("stop", "--tasks").code == 0
     assert "stop --tasks" not in deck.command("cancel", "long").err
+
+
+@pytest.mark.parametrize("left", [None, "[[task]\n"])
+def test_a_task_that_runs_is_cancelled_whatever_has_become_of_the_file(deck: Commanded, left: str | None) -> None:
+    left_alone(deck, left)
+    assert deck.command("cancel", "long").out == "cancel: long (attempt 1 is being stopped)\n"
+    until(lambda: not deck.living())
 
 
 def left_alone(deck: Commanded, left: str | None, *state: str) -> None:

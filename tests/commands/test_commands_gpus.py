@@ -25,3 +25,11 @@ def test_simulated_gpus_of_a_deck_without_an_engine_are_shown_too(tmp_path: Path
     assert typed_in(tmp_path, "gpus", "--gpus", "sim:2").code == 0
     shown = typed_in(tmp_path, "gpus", "--file", "tasks.toml")
     assert [line.split()[:2] for line in shown.out.splitlines()[1:]] == [["SIM", "0"], ["SIM", "1"]]
+
+
+def test_on_a_box_without_gpus_those_that_the_deck_here_simulates_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "tasks.toml").write_text(GATED)
+    assert [line.split()[:2] for line in typed_in(tmp_path, "gpus").out.splitlines()[3:]] == [
+        ["SIM", "0"],
+        ["SIM", "1"],
+    ]

@@ -49,12 +49,15 @@ def test_completing_twice_is_completing_once() -> None:
     assert BOTH.completed(once) == once
 
 
-@pytest.mark.parametrize("verb", sorted(name for name, verb in VERBS.items() if verb.words in ("select", "none")))
-def test_what_is_completed_is_understood(verb: str) -> None:
+@pytest.mark.parametrize(
+    "verb", sorted(name for name, verb in VERBS.items() if verb.words != "other" and not verb.hidden)
+)
+@pytest.mark.parametrize("hints", [BOTH, Hints("exp.toml", "quick", "b", runs=True)])
+def test_what_is_completed_is_understood(hints: Hints, verb: str) -> None:
     words = "x 1" if VERBS[verb].words == "select" else ""
-    line = BOTH.completed(f"`gpudeck {verb} {words}`").strip("`")
+    line = hints.completed(f"`gpudeck {verb} {words}`").strip("`")
     command = parse(shlex.split(line)[1:])
-    assert (command.verb, command.file) == (verb, None if verb == "schema" else "exp.toml")
+    assert (command.verb, command.file) == (verb, None if verb in ("init", "schema") else "exp.toml")
 
 
 def test_a_file_that_is_found_without_a_word_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

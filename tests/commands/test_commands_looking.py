@@ -41,6 +41,17 @@ def rows(folder: Path, *selectors: str) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in json.loads(typed_in(folder, "ls", "--json", *selectors).out)}
 
 
+@pytest.mark.parametrize("command", ["ls", "status"])
+def test_without_colours_a_terminal_gets_none(ran: Commanded, command: str) -> None:
+    with typed(ran, command) as terminal:
+        terminal.finish()
+        assert "\x1b[" in terminal.shown
+    with typed(ran, command, "--no-color") as terminal:
+        terminal.finish()
+        assert "bad" in terminal.shown
+        assert "\x1b[" not in terminal.shown
+
+
 @pytest.mark.parametrize(
     "words", [("ls",), ("show", "bad"), ("explain", "bad"), ("ls", "--json", "b*", "state:failed")]
 )

@@ -70,6 +70,7 @@ async def test_a_drain_without_an_engine_comes_before_the_first_start(desk: Desk
     await desk.later(60)
     assert desk.started == ["first"]
     assert (await desk.command("gpus", "enable", "0")).code == 0
+    assert (await desk.command("start")).code == 0
     await until_all_ran(desk)
 
 

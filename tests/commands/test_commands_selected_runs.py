@@ -91,3 +91,30 @@ async def test_a_retry_of_a_task_that_an_unfinished_run_leaves_out_says_when_it_
     await desk.until_state("c", "running")
     done = await desk.command("retry", "bad")
     assert (done.code, "once it has ended, `gpudeck retry bad` runs it" in done.err) == (2, True)
+
+
+_WITHOUT_BAD = CHAIN.replace('name = "bad"', 'name = "worse"')
+
+
+@at_desk(CHAIN, ENDS)
+async def test_a_deck_opens_whose_ended_run_was_of_a_task_that_has_left_the_file(desk: Desk) -> None:
+    await desk.run("--only", "bad")
+    desk.write(_WITHOUT_BAD)
+    await desk.start()
+    assert {name: row["left_out"] for name, row in (await desk.rows()).items()} == dict.fromkeys(
+        ("a", "b", "c", "worse"), False
+    )
+    desk.write(_WITHOUT_BAD.replace('name = "c"', 'name = "d"'))
+    assert (await desk.command("apply", "-y")).code == 0
+
+
+@at_desk(CHAIN)
+async def test_a_start_that_goes_on_with_a_selection_of_no_task_any_more_says_how_to_have_another(desk: Desk) -> None:
+    await desk.start("--only", "bad", purpose="start")
+    await desk.until_state("bad", "running")
+    await desk.leave()
+    desk.write(_WITHOUT_BAD)
+    done = await desk.command("start")
+    assert done.code == 2
+    assert "--only bad: no task matches. The run that goes on was started with that: `gpudeck start --only" in done.err
+    assert (await desk.command("start", "--only", "*")).code == 0

@@ -61,7 +61,7 @@ def test_what_was_asked_for_holds_once_the_deck_is_started(fresh: Commanded) -> 
 def test_the_task_that_is_named_is_told_and_so_is_how_to_start_the_rest(fresh: Commanded) -> None:
     told = fresh.command("cancel", "a1")
     assert "cancel: a1 (cancelled)" in told.out
-    assert "`gpudeck start` begins one" in told.err
+    assert "`gpudeck start` runs the deck" in told.err
 
 
 def test_start_runs_the_deck_in_the_background(fresh: Commanded) -> None:

@@ -118,7 +118,7 @@ def test_a_plan_tells_what_runs_on_from_what_would_start(deck: Commanded) -> Non
     assert deck.command("stop").code == 0
     rows = {row["task"]: row for row in json.loads(deck.command("plan", "--json").out)}
     assert (rows["a"]["state"], rows["a"]["starts_s"], rows["b"]["state"]) == ("runs already", None, "runs")
-    assert "1 of 2 tasks would run on 1 simulated GPUs, over after 02:00:00; 1 task runs already" in (
+    assert "1 of 2 tasks would run on 1 simulated GPUs, over after 2h00m; 1 task runs already" in (
         deck.command("plan").out
     )
     gate.let()
@@ -148,6 +148,40 @@ def test_a_plan_names_what_runs_on_and_has_left_the_file(deck: Commanded) -> Non
     deck.write(PAIR.replace('name = "a"', 'name = "z"'))
     assert "runs already; the file no longer has it" in deck.command("plan").out
     gate.let()
+
+
+def test_a_plan_names_what_a_renamed_task_runs_as(deck: Commanded) -> None:
+    deck.write(PAIR)
+    gate = deck.gate()
+    assert deck.command("start").code == 0
+    deck.until_state("a", "running")
+    deck.write(PAIR.replace('name = "a"', 'name = "z"'))
+    assert deck.command("apply", "-y").code == 0
+    states = {row["task"]: row["state"] for row in json.loads(deck.command("plan", "--json").out)}
+    assert states["z"] == "runs already as a"
+    gate.let()
+
+
+@at_desk(PAIR, {"a": 3, "b": 0})
+async def test_the_log_of_a_retry_begins_with_the_number_of_its_run(desk: Desk) -> None:
+    assert await desk.run() == 1
+    for attempt in (2, 3):
+        assert (await desk.command("retry", "a")).code == 0
+        await desk.until(lambda attempt=attempt: f"fail  a  attempt {attempt}" in desk.text("logs/deck.log"))
+    opened = [line.split("  ") for line in desk.text("logs/deck.log").splitlines() if "deck   open" in line]
+    assert [fields[3] for fields in opened] == ["run 1", "run 2", "run 3"]
+
+
+@at_desk(PAIR)
+async def test_what_is_stopped_and_has_left_the_file_is_not_said_to_be_requeued(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("a", "running")
+    desk.write(PAIR.replace('name = "a"', 'name = "z"'))
+    assert (await desk.command("apply", "-y")).code == 0
+    assert (await desk.command("stop", "--tasks")).code == 0
+    told = [line for line in desk.text("logs/deck.log").splitlines() if " interrupted a " in line]
+    assert len(told) == 1
+    assert "requeued" not in told[0]
 
 
 def test_a_stop_counts_a_task_that_has_left_the_file(deck: Commanded) -> None:

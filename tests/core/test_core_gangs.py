@@ -137,7 +137,7 @@ def test_a_held_gpu_is_explained_with_the_name_of_the_gang() -> None:
     found.begin()
     reserved = [item for item in explain(found.deck, found.task("small"), found.now) if item.kind == "reserved"]
     assert [(item.text, item.tasks) for item in reserved] == [
-        (f"GPU {index}: held for gang since 0 s", ("gang",)) for index in (1, 2, 3)
+        (f"GPU {index}: held for gang since 0s", ("gang",)) for index in (1, 2, 3)
     ]
 
 

@@ -117,7 +117,7 @@ def test_held_cores_are_explained_with_the_name_of_the_head() -> None:
         settings=IMPATIENT,
     )  # fmt: skip
     (obstacle,) = explain(found.deck, found.task("s"), found.now)
-    assert (obstacle.kind, obstacle.text, obstacle.tasks) == ("reserved", "8 cores: held for big since 0 s", ("big",))
+    assert (obstacle.kind, obstacle.text, obstacle.tasks) == ("reserved", "8 cores: held for big since 0s", ("big",))
 
 
 def test_a_gpu_is_held_for_a_task_that_waits_for_cores_only() -> None:

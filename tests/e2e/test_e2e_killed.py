@@ -74,26 +74,6 @@ def test_the_next_engine_collects_what_ended_meanwhile_with_its_true_code(deck: 
     assert deck.record("long-1")["end"]["exit_code"] == 10
 
 
-def test_a_stop_goes_on_where_the_killed_engine_left_it(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "deaf"
-        timeout = "300ms"
-        grace = "700ms"
-        command = ["bash", "-c", "trap 'echo asked >>asked' TERM; echo $$ >>pids; while :; do sleep 0.05; done"]
-    """)
-    engine = deck.start()
-    task = pid_of(deck, "pids")
-    until(lambda: deck.lines("asked"))
-    engine.kill()
-    assert lives(task)
-    ran = deck.run()
-    assert ran.rows["deaf"]["reason"].startswith("timeout")
-    assert not lives(task)
-
-
 def test_what_a_leader_left_is_stopped_by_the_next_engine(deck: Deck) -> None:
     deck.write("""
         [deck]
@@ -127,20 +107,6 @@ def test_a_timeout_counts_the_time_without_an_engine(deck: Deck) -> None:
     ran = deck.run()
     assert ran.rows["slow"]["reason"].startswith("timeout")
     assert ran.rows["slow"]["duration_s"] < 50
-
-
-def test_a_task_that_still_runs_cannot_be_renamed_into_a_second_copy(deck: Deck) -> None:
-    deck.write(GATED)
-    gates = [deck.gate("gate.0"), deck.gate("gate.1")]
-    engine = deck.start()
-    pid_of(deck, "pids.0"), pid_of(deck, "pids.1")
-    engine.kill()
-    deck.write(GATED.replace("long-", "longer-"))
-    engine = deck.start()
-    for gate in gates:
-        gate.let()
-    assert engine.finish().states["longer-0"] == "cached"
-    assert [len(deck.lines(f"pids.{i}")) for i in (0, 1)] == [1, 1]
 
 
 def test_a_task_that_runs_belongs_to_the_run_and_keeps_its_slot_whatever_only_says(deck: Deck) -> None:

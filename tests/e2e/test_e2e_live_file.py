@@ -148,23 +148,6 @@ def test_a_broken_edit_of_a_file_that_is_not_watched_for_edits_is_not_told(deck:
 # -- and then the engine dies ------------------------------------------------------------------------------------------
 
 
-def test_an_engine_killed_after_an_apply_loses_and_repeats_nothing(deck: Deck, gate: Gate):
-    old = waits("gone") + waits("changed", "success_codes = [7]", then="exit 7") + waits("c")
-    engine = begun(deck, OFF + old, "gone", "changed")
-    new = task("changed", "echo new >> ran") + waits("c") + task("added", "echo added >> ran")
-    save(deck, OFF + new)
-    apply(deck)
-    engine.kill()
-    second = deck.start()
-    second.event("deck_opened")
-    assert engine.count("task_started") == 2
-    gate.let(3)
-    ran = second.finish()
-    assert ran.code == 0
-    assert ran.states == {"changed": "succeeded", "c": "succeeded", "added": "succeeded"}
-    assert sorted(deck.lines("ran")) == ["added", "c", "changed", "gone", "new"]
-
-
 def test_a_task_renamed_while_it_runs_is_not_repeated_by_the_next_engine(deck: Deck, gate: Gate):
     work = "read _ <gate; echo ran >> ran"
     engine = begun(deck, OFF + task("old", work), "old")

@@ -74,20 +74,6 @@ def test_a_drained_gpu_lets_its_task_end_and_gets_no_other_until_it_is_enabled(
         assert seen.rows["t3"].gpus == (1,)
 
 
-def test_a_drained_gpu_stays_drained_whichever_engine_runs(boxed: Callable[[int, str], Boxed]) -> None:
-    deck, _ = boxed(1, gated(2))
-    assert deck.go().code == 0
-    assert deck.command("gpus", "drain", "0").code == 0
-    assert deck.command("stop").code == 0
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        assert seen.gpu(0).mark == "drain"
-        deck.gates[0].let()
-        seen.until_states(t0="succeeded")
-        seen.until_waits_for("t1", "GPU 0: drained")
-        assert seen.rows["t1"].state == "queued"
-
-
 def test_a_gpu_that_an_edit_takes_away_is_shown_until_its_task_has_ended_whichever_engine_runs(
     boxed: Callable[[int, str], Boxed],
 ) -> None:
@@ -263,26 +249,3 @@ def test_a_client_sees_a_gpu_go_and_come_back_and_tasks_go_round_it(boxed: Calla
         box.find(1)
         seen.until_states(t2="running")
         assert (seen.rows["t2"].gpus, seen.gpu(1).note) == ((1,), "")
-
-
-def test_two_engines_of_their_own_share_a_card_in_turn_also_when_one_is_killed(
-    boxed: Callable[[int, str], Boxed], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    deck, _ = boxed(1, gated(1))
-    with commanded(tmp_path_factory.mktemp("other")) as other:
-        other.env = {**deck.env}
-        other.write(gated(1))
-        other.gate("gate0")
-        assert deck.go().code == 0
-        with watching(deck) as seen:
-            seen.until_states(t0="running")
-        assert other.go().code == 0
-        with watching(other) as seen:
-            seen.until_waits_for("t0", f"(engine {deck.engine_pid()})")
-            deck.kill_engine()
-            seen.until_waits_for("t0", "is gone, its task runs on")
-            assert seen.rows["t0"].state == "queued"
-            deck.gates[0].let()
-            seen.until_states(t0="running")
-            other.gates[0].let()
-            seen.until_states(t0="succeeded")

@@ -29,7 +29,7 @@ def test_the_books_are_right_after(tmp_path: Path, fault: str, state: str) -> No
         assert case.complaints(chosen.outcome(state)) == []
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", _STATES)
 def test_the_books_are_right_where_nothing_goes_wrong(tmp_path: Path, state: str) -> None:
     with contextlib.closing(Case(tmp_path, state)) as case:
         case.write()

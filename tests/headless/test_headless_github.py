@@ -47,7 +47,7 @@ def test_the_step_summary_is_appended(tmp_path):
     shown([opened(), finished()], **CI, GITHUB_STEP_SUMMARY=str(path))
     text = html.unescape(path.read_text())
     assert text.startswith("# earlier\n### noise: exit 1\n\n2 tasks: 1 succeeded, 1 failed\n")
-    assert "| train-b | failed | 2 | 1 | 00:00:02 | exit 1: ValueError: bad rate |" in text
+    assert "| train-b | failed | 2 | 1 | 2s | exit 1: ValueError: bad rate |" in text
     assert "… and 1 more done: all in deck.log" in text
     assert "<pre>Traceback (most" in text
 
@@ -55,7 +55,7 @@ def test_the_step_summary_is_appended(tmp_path):
 def test_the_step_summary_shows_text_as_it_is():
     rows = (failed_row(reason="<script>|`*_[a](b)"),)
     text = page("deck", finished(rows=rows))
-    assert not set("<>`*_[]()") & set(text.split("02 | ")[1].partition(" |\n")[0])
+    assert not set("<>`*_[]()") & set(text.split("2s | ")[1].partition(" |\n")[0])
 
 
 def test_the_step_summary_stays_below_githubs_limit():

@@ -4,6 +4,7 @@ from headless_samples import ended, failed, note, opened, settled, shown, starte
 from gpudeck.engine.protocol.messages import Counts, GpuLine
 from tests.inside.headless import (
     HeadlessOptions,
+    duration,
     end_line,
     hhmmss,
     mib_text,
@@ -12,7 +13,6 @@ from tests.inside.headless import (
     printable,
     ranges,
     settled_line,
-    short_time,
     start_line,
     status_line,
     wh_text,
@@ -28,19 +28,19 @@ def test_a_start_tells_time_gpu_task_attempt_and_log():
 
 
 def test_a_success_tells_duration_peak_and_utilisation():
-    expected = "[01:23:46] gpu 2  ok    train-sym-0.375  attempt 1  01:23:45  peak 41.2 GiB  util 87 %"
+    expected = "[01:23:46] gpu 2  ok    train-sym-0.375  attempt 1  1h23m  peak 41.2 GiB  util 87 %"
     assert end_line(ended()).text == expected
 
 
 def test_a_success_without_measurements_leaves_them_out():
     line = end_line(ended(peak_mib=None, mean_util_percent=None))
-    assert line.text == "[01:23:46] gpu 2  ok    train-sym-0.375  attempt 1  01:23:45"
+    assert line.text == "[01:23:46] gpu 2  ok    train-sym-0.375  attempt 1  1h23m"
 
 
 def test_a_failure_tells_its_reason_and_its_error_log():
     line = end_line(failed(peak_mib=None, mean_util_percent=None))
     assert line.text == (
-        "[00:00:04] gpu 2  fail  train-sym-0.375  attempt 1  00:00:02  exit 1: ValueError: bad rate"
+        "[00:00:04] gpu 2  fail  train-sym-0.375  attempt 1  2s  exit 1: ValueError: bad rate"
         "  logs/train-sym-0.375/attempt-1.err"
     )
 
@@ -49,7 +49,7 @@ def test_a_failure_tells_its_reason_and_its_error_log():
     ("line", "part"),
     [
         (end_line(ended(energy_wh=1.234)).text, "util 87 %  1.2 Wh"),
-        (end_line(failed(next="backoff", retry_in_s=9.6)).text, "  retry in 10 s  "),
+        (end_line(failed(next="backoff", retry_in_s=9.6)).text, "  retry in 10s  "),
         (end_line(ended(outcome="interrupted", next="queued", peak_mib=None)).text, " interrupted train-sym-0.375 "),
         (end_line(ended(outcome="interrupted", next="queued", peak_mib=None)).text, "  requeued"),
         (end_line(ended(outcome="cancelled", next="cancelled")).text, " cancelled train-sym-0.375 "),
@@ -89,7 +89,7 @@ def test_notes_carry_their_level():
 
 def test_a_status_line_tells_counts_gpus_and_eta():
     assert status_line(status()).text == (
-        "[00:05:30] deck   status 13/40 done  4 running on gpu 0-3  20 queued  3 waiting  1 failed  eta 01:10:00"
+        "[00:05:30] deck   status 13/40 done  4 running on gpu 0-3  20 queued  3 waiting  1 failed  eta 1h10m"
     )
 
 
@@ -114,11 +114,11 @@ def test_a_time_that_is_none_does_not_break_a_line(seconds: float):
 
 
 def test_sizes_and_waits_read_well():
-    assert (mib_text(512), mib_text(2048), short_time(0.2), short_time(600)) == (
+    assert (mib_text(512), mib_text(2048), duration(9.6), duration(600)) == (
         "512 MiB",
         "2.0 GiB",
-        "1 s",
-        "00:10:00",
+        "10s",
+        "10m00s",
     )
     assert [wh_text(wh) for wh in (0.0421, 3.99, 12.34, 1240)] == ["0.042 Wh", "4.0 Wh", "12.3 Wh", "1.24 kWh"]
     assert ranges([5, 0, 1, 1, 2]) == "0-2,5"
@@ -135,7 +135,7 @@ def test_without_a_terminal_a_status_comes_only_when_something_changed():
 
 
 def test_a_status_with_tasks_that_nobody_has_measured_tells_a_lower_bound():
-    assert "eta at least 01:10:00, 2 tasks not measured yet" in shown([status(unmeasured=2)])
+    assert "eta at least 1h10m, 2 tasks not measured yet" in shown([status(unmeasured=2)])
 
 
 def test_a_status_before_the_interval_is_over_is_not_shown():

@@ -48,8 +48,8 @@ def test_the_block_shows_each_gpu_with_its_task_below_the_lines():
         lines = live.screen.lines
     assert lines[2] == "[00:00:01] gpu 2  start train-sym-0.375  attempt 1  logs/train-sym-0.375/attempt-1.log"
     assert lines[3].startswith("noise  ━━━━━━━━━━━━━━")
-    assert lines[3].endswith("──   32 %  eta 01:10:00")
-    assert lines[5] == "gpu 0  train-0                      00:10:00 / 00:20:00  ━━━━━─────  util  87 %"
+    assert lines[3].endswith("──   32 %  eta 1h10m")
+    assert lines[5] == "gpu 0  train-0                          10m00s / 20m00s  ━━━━━─────  util  87 %"
     assert lines[9:] == ["waits: 20 tasks: every GPU is busy", ""]
 
 
@@ -201,7 +201,7 @@ def test_many_rows_are_cut_to_eight():
 def test_two_tasks_on_one_gpu_share_a_line():
     gpu = GpuLine(0, ("train-0", "train-1"), None, None, None)
     lines = block_lines("noise", status(gpus=(gpu,)), Frame(80, 24))
-    assert re.match(r"gpu 0  train-0 +\+1  00:10:00 / 00:20:00", lines[2].text)
+    assert re.match(r"gpu 0  train-0 +\+1  10m00s / 20m00s", lines[2].text)
 
 
 def test_widths_count_columns_not_characters():

@@ -33,7 +33,7 @@ def test_a_job_that_was_handed_over_before_is_adopted():
 
 def test_what_is_cancelled_by_somebody_says_so_once():
     end = ended(**OVER, outcome="cancelled", reason="cancelled by scancel", telling="")
-    assert "  01:23:45  by scancel" in end_line(end).text
+    assert "  1h23m  by scancel" in end_line(end).text
     assert "cancelled" not in end_line(end).text.partition("cancelled")[2]
 
 
@@ -44,17 +44,17 @@ def test_a_start_tells_nodes_and_job():
 
 
 def test_an_end_tells_node_and_job():
-    assert end_line(ended(**OVER)).text == "[01:23:46] node1  ok    train-sym-0.375  attempt 1  job 1234  01:23:45"
+    assert end_line(ended(**OVER)).text == "[01:23:46] node1  ok    train-sym-0.375  attempt 1  job 1234  1h23m"
 
 
 def test_a_job_that_never_began_ends_in_slurm():
     text = end_line(failed(**{**OVER, "nodes": ()}, reason="invalid partition", telling="")).text
-    assert text.startswith("[00:00:04] slurm  fail  train-sym-0.375  attempt 1  job 1234  00:00:02  invalid partition")
+    assert text.startswith("[00:00:04] slurm  fail  train-sym-0.375  attempt 1  job 1234  2s  invalid partition")
 
 
 def test_a_job_that_slurm_refused_ends_nowhere():
     end = failed(gpus=(), kind="spawn error", reason="sbatch: invalid partition", telling="")
-    assert end_line(end).text.startswith("[00:00:04] -      fail  train-sym-0.375  attempt 1  00:00:02  sbatch: ")
+    assert end_line(end).text.startswith("[00:00:04] -      fail  train-sym-0.375  attempt 1  2s  sbatch: ")
 
 
 def test_the_summary_has_no_place_for_what_slurm_refused():
@@ -72,7 +72,7 @@ def test_a_status_tells_what_is_pending_and_where_the_rest_runs():
     running = tuple(RunningTask(f"t{at}", 1, (), 60.0, None, "", str(at), (f"node{at}",)) for at in range(1, 4))
     counts = Counts(total=9, running=3, pending=4, queued=2)
     assert status_line(status(counts=counts, running=running, gpus=())).text == (
-        "[00:05:30] deck   status 0/9 done  3 running on node[1-3]  4 pending  2 queued  eta 01:10:00"
+        "[00:05:30] deck   status 0/9 done  3 running on node[1-3]  4 pending  2 queued  eta 1h10m"
     )
 
 
@@ -98,5 +98,5 @@ def test_the_summary_names_nodes_where_there_are_no_gpus():
     )
     head, first, second = [line.text for line in summary_lines(finished(rows=rows))][1:4]
     assert head == "task     state      attempts  node           time  reason"
-    assert first == "train-a  succeeded         1  node[1-3]  01:23:45"
-    assert second == "train-b  failed            2  -          00:00:02  exit 1: ValueError: bad rate"
+    assert first == "train-a  succeeded         1  node[1-3]     1h23m"
+    assert second == "train-b  failed            2  -                2s  exit 1: ValueError: bad rate"

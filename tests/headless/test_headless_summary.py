@@ -5,8 +5,8 @@ from tests.inside.headless import HeadlessOptions, summary_lines
 
 GOLDEN = """
 task     state      attempts  gpu          time  reason
-train-a  succeeded         1  2        01:23:45
-train-b  failed            2  1        00:00:02  exit 1: ValueError: bad rate
+train-a  succeeded         1  2           1h23m
+train-b  failed            2  1              2s  exit 1: ValueError: bad rate
 
 failed  train-b  attempt 2  exit 1: ValueError: bad rate
   logs/train-b/attempt-2.err
@@ -15,7 +15,7 @@ failed  train-b  attempt 2  exit 1: ValueError: bad rate
   | ValueError: bad rate
 
 [01:00:00] deck   busy  gpu  0: 97 %  1: 50 %
-[01:00:00] deck   end   2 tasks: 1 succeeded, 1 failed  wall 01:00:00  tasks 03:42:00  speed-up 3.7x  exit 1
+[01:00:00] deck   end   2 tasks: 1 succeeded, 1 failed  wall 1h00m  tasks 3h42m  speed-up 3.7x  exit 1
 """
 
 
@@ -29,7 +29,7 @@ def test_the_summary_has_a_table_the_failures_and_the_totals():
 
 def test_quiet_leaves_successes_out_of_the_summary():
     text = shown([finished()], options=HeadlessOptions(quiet=True))
-    assert text == GOLDEN.replace("train-a  succeeded         1  2        01:23:45\n", "").removeprefix("\n")
+    assert text == GOLDEN.replace("train-a  succeeded         1  2           1h23m\n", "").removeprefix("\n")
 
 
 def test_quiet_prints_only_the_totals_of_a_run_without_failures():

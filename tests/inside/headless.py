@@ -16,4 +16,4 @@ from gpudeck.engine.headless.live import Frame, bar, block_lines, cell_width, fi
 from gpudeck.engine.headless.narrate import Narrator
 from gpudeck.engine.headless.summary import summary_lines
 from gpudeck.engine.headless.writer import AppendLog, AsideLog, StreamWriter
-from gpudeck.engine.text import hhmmss, log_line, mib_text, printable, ranges, short_time, wh_text
+from gpudeck.engine.text import duration, hhmmss, log_line, mib_text, printable, ranges, wh_text

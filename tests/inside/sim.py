@@ -1,6 +1,6 @@
 """What the tests of tests/sim use of the inside of gpudeck: what moves there is changed here alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpudeck.engine import loop
@@ -16,13 +16,15 @@ from gpudeck.engine.core import apply as apply_module
 from gpudeck.engine.core import attempts as core_attempts
 from gpudeck.engine.core import dispatch, step
 from gpudeck.engine.core.turn import Turn
-from gpudeck.engine.decks import handover
-from gpudeck.engine.decks.gpus import core_gpus
-from gpudeck.engine.decks.handover import take_back
+from gpudeck.engine.decks import handover, loading
+from gpudeck.engine.decks.cuda_devices import choose
+from gpudeck.engine.decks.gpus import BoxGpus
 from gpudeck.engine.decks.journal_recovery import unsettled
-from gpudeck.engine.decks.options import ASKED_ONLY, Purpose
+from gpudeck.engine.decks.loading import Loaded, Past
+from gpudeck.engine.decks.options import ASKED_ONLY, Purpose, decode, encode
 from gpudeck.engine.ending import Ending, Mode
 from gpudeck.engine.live import looking, reading, worker
+from gpudeck.engine.live.change import under
 from gpudeck.engine.live.live_file import LiveFile, answer
 from gpudeck.engine.live.plan import Choices
 from gpudeck.engine.logs.files import LogFolder
@@ -39,11 +41,21 @@ from gpudeck.engine.serve.undoing import Undoing
 from gpudeck.engine.serve.view import DeckView
 from gpudeck.engine.takeup import TakeUp
 from gpudeck.engine.taskfile import load as taskfile_load
+from gpudeck.engine.taskfile.options import RunOptions
+from gpudeck.engine.taskfile.settings import on_gpus
 from gpudeck.engine.taskfile.source import digest_of
 
 
 def of_slurm(
-    *, run_program: object, calls: object, background: object, arrivals: object, within: object, time: object
+    *,
+    run_program: object,
+    calls: object,
+    background: object,
+    arrivals: object,
+    within: object,
+    time: object,
+    spacious: Callable[[Any], object],
+    void: Callable[[Any], object],
 ) -> Sequence[tuple[Any, str, object]]:
     """Where the launcher for clusters meets the world: module, name there, and what is to be there instead."""
     return (
@@ -54,6 +66,9 @@ def of_slurm(
         (launcher, "Arrivals", arrivals),
         (launcher, "within", within),
         (launcher, "time", time),
+        (jobfiles, "write_atomic", spacious(jobfiles.write_atomic)),
+        (submission, "write_atomic", spacious(submission.write_atomic)),
+        (jobfiles, "void", void(jobfiles.void)),
     )
 
 

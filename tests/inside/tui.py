@@ -13,6 +13,7 @@ from gpudeck.engine.logs.log_file import Breaks, LogFile
 from gpudeck.engine.logs.metrics import finder
 from gpudeck.engine.logs.printable import last_frame
 from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
+from gpudeck.engine.protocol.alike import groups_of
 from gpudeck.tui import client, deck_app, pages, read_only
 from gpudeck.tui import curve_reader as curves_reader
 from gpudeck.tui import settings as config
@@ -51,7 +52,7 @@ from gpudeck.tui.screens.deck_screen import DeckScreen
 from gpudeck.tui.screens.detail import Detail, DetailView
 from gpudeck.tui.screens.detail_lines import Known, Left
 from gpudeck.tui.screens.detail_lines import lines_of as task_lines_lines_of
-from gpudeck.tui.screens.errors import ErrorList, ErrorsScreen, groups_of, summary
+from gpudeck.tui.screens.errors import ErrorList, ErrorsScreen, summary
 from gpudeck.tui.screens.errors import filter_for as errors_filter_for
 from gpudeck.tui.screens.errors import lines_of as errors_lines_of
 from gpudeck.tui.screens.gpu_processes import GpuProcesses, read_commands, table
@@ -64,7 +65,7 @@ from gpudeck.tui.screens.page import PageScreen
 from gpudeck.tui.screens.timeline import TimelineScreen, TimelineView
 from gpudeck.tui.screens.timeline_lanes import Lane, Sight, Window, axis, lanes_of, pieces, tone_of, whole
 from gpudeck.tui.settings import RESERVED, THEMES, Config, Thresholds, load
-from gpudeck.tui.terminal import editor_of, pager_of, plain, takes_glyphs, with_content
+from gpudeck.tui.terminal import editor_of, logs_for_pager, pager_of, plain, takes_glyphs, with_content
 from gpudeck.tui.web import server
 from gpudeck.tui.web.environment import is_tab, marked, without_tab
 from gpudeck.tui.web.server import Door, Guard, words_of

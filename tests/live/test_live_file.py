@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.core import reload
+from gpudeck.engine.core.phases import Running
 from gpudeck.engine.errors import EngineEndingError, EngineUnavailableError, UsageError
 from gpudeck.engine.protocol.messages import Message, Note, TaskEnded
 from tests.fakes.live_deck import live_deck
@@ -113,6 +115,34 @@ def test_nothing_is_applied_while_the_journal_cannot_be_written(tmp_path: Path):
         await rig.until(lambda: rig.ended("b"))
 
     assert with_engine(tmp_path, body) == 0
+
+
+def test_a_task_that_starts_while_an_edit_of_it_is_taken_up_unasked_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    head, b = HEAD.replace("cpu_slots = 2", "cpu_slots = 1"), "until [ -e went ]; do sleep 0.02; done"
+    plain = module.draft
+
+    async def body(rig: Rig) -> None:
+        rig.path.write_text(head + WAITS + task("b", b))
+        await rig.live.apply()
+
+        def slow(*args: Any) -> None:
+            plain(*args)
+            rig.end()
+            started = time.monotonic() + PATIENCE_S
+            while not isinstance(rig.deck.by_name["b"].phase, Running) and time.monotonic() < started:
+                time.sleep(0.01)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "draft", slow)
+            rig.path.write_text(head + WAITS + task("b", f"{b}; true") + task("c", "true"))
+            await rig.until(lambda: "c" in rig.deck.by_name and rig.live.pending)
+            assert rig.live.pending is not None
+            assert [change.name for change in rig.live.pending.changed_running] == ["b"]
+        (rig.folder / "went").touch()
+
+    with_engine(tmp_path, body)
 
 
 def test_applies_that_come_at_once_are_done_one_after_the_other(tmp_path: Path):

@@ -185,6 +185,11 @@ def test_faults_of_the_program_are_no_device_faults(text):
         ("RuntimeError: Cannot re-initialize CUDA in forked subprocess.", "spawn"),
         ("RuntimeError: Expected to have finished reduction in the prior iteration", "find_unused_parameters"),
         ("RuntimeError: unable to open shared memory object </torch_1> in read-write mode", "/dev/shm"),
+        (
+            "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Bus error. It is possible that"
+            " dataloader's workers are out of shared memory. Please try to raise your shared memory limit.",
+            "/dev/shm",
+        ),
         ("OSError: [Errno 24] Too many open files: '/data/1.jpg'", "ulimit"),
         ("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory", "cut off"),
         ("huggingface_hub.errors.GatedRepoError: 401 Client Error.", "HF_TOKEN"),

@@ -97,7 +97,7 @@ def report(count: int = 3, *, word: str = "train", points: int = 20, reason: str
         runs=[RunPart(1, 1.7e9, 1.7e9 + 60 * count, False, attempts, (0, 1))],
         tasks=[_task(one, word) for one in attempts],
         metrics=[word],
-        failures=[FailurePart(one.task, 1, reason, word, f"/{word}", [word] * 20) for one in failures[:100]],
+        failures=[FailurePart([one.task], 1, reason, word, f"/{word}", [word] * 20) for one in failures[:100]],
         failed=len(failures),
         tables=[MetricsPart(word, table)],
     )

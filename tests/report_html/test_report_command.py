@@ -62,6 +62,14 @@ def test_a_report_of_simulated_gpus_says_so(deck: Deck) -> None:
     assert "SIM: simulated, their use and energy are not real" in written(deck).text
 
 
+def test_failures_that_are_alike_are_told_together(deck: Deck) -> None:
+    deck.write(SWEEP.replace("!= ours2", "= ours2"))
+    deck.run()
+    found = written(deck)
+    assert "3 failures" in found.text
+    assert found.text.count("and 2 alike: ") == 1
+
+
 def test_a_failure_has_its_reason_and_last_lines_as_text(deck: Deck) -> None:
     deck.write(SWEEP)
     deck.run()

@@ -55,6 +55,8 @@ class Process:
     """How the leader ended; None: it runs, or was ended by the box going down."""
     fingerprint: str = ""
     """Of the work that it was started as."""
+    elsewhere: bool = False
+    """Ranks of it live on other nodes of its job."""
     record: bool = True
     """The wrapper's record stands in the state folder."""
 
@@ -191,4 +193,7 @@ class Simulated:
             del self.claims[uuid]
 
     def alive(self) -> list[Process]:
-        return [process for process in self.processes.values() if process.tree and process.token not in self.frozen]
+        return [process for process in self.processes.values() if self.lives(process)]
+
+    def lives(self, process: Process) -> bool:
+        return process.elsewhere or (process.tree and process.token not in self.frozen)

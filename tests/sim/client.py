@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.phases import NAMES
 from gpudeck.engine.protocol.wire import Bye, Hello, Reply, Request, ToClient
 from tests.inside.sim import Picture, folded
 from tests.sim import replies
+from tests.sim.engine import How
 from tests.sim.promises import Broken
 from tests.sim.wire import SimConnection
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
 
 _ENDING = 75
 """Of a reply: the engine is just ending, the next one can."""
@@ -27,17 +31,6 @@ _TRIES = 4
 """Times that a client comes back to a deck before it gives up."""
 
 Seen = Mapping[str, tuple[str, bool]]
-
-
-class Town(Protocol):
-    """Where clients live: see `world.World`."""
-
-    def connect(self, deck: str) -> SimConnection | None: ...
-    def engine_of(self, deck: str) -> Any: ...
-    def start_for(self, deck: str) -> None: ...
-    def again(self, seconds: float, do: Callable[[], None]) -> None: ...
-    def say(self, text: str) -> None: ...
-    def found(self, error: Broken) -> None: ...
 
 
 @dataclass(slots=True)
@@ -57,12 +50,12 @@ class SimClient:
     the middle, it leaves its requests behind."""
 
     def __init__(
-        self, town: Town, deck: str, random: Random, wishes: Sequence[Wish], *, watches: bool, stays_s: float,
+        self, world: World, deck: str, random: Random, wishes: Sequence[Wish], *, watches: bool, stays_s: float,
         vanishes: bool, acts: list[str],
     ) -> None:  # fmt: skip
         """*acts*: what can be taken back in this deck, by whomever it was asked for."""
         self.deck = deck
-        self._town, self._random = town, random
+        self._world, self._random = world, random
         self._wishes = list(wishes)
         self._watches, self._stays_s, self._vanishes = watches, stays_s, vanishes
         self._acts = acts
@@ -72,7 +65,12 @@ class SimClient:
         self._last_id = 0
         self._picture: Picture | None = None
         self.gone = False
-        town.again(0.0, self._look)
+        world.box.after(0.0, self._look)
+
+    @property
+    def _engine(self) -> Any:
+        """That of its deck, if there is one."""
+        return self._world.engines.get(self.deck)
 
     # -- what it does
 
@@ -87,34 +85,34 @@ class SimClient:
         if not self.gone:
             wait_s = self._random.choice(_LOOKS_S)
             self._stays_s -= wait_s
-            self._town.again(wait_s, self._look)
+            self._world.box.after(wait_s, self._look)
 
     def _connected(self) -> bool:
         """Whether it has an engine; it comes back later, or never, where there is none."""
-        self._connection = self._town.connect(self.deck)
+        self._connection = self._engine.connect() if self._engine is not None else None
         if self._connection is not None:
             self._picture = None
             self._connection.told = self._told
             if self._watches:
                 self._send(Wish("watch", {"events": self._random.random() < 0.3}))
             return True
-        if (engine := self._town.engine_of(self.deck)) is not None and engine.deaf_s > _DEAF_S:
+        if (engine := self._engine) is not None and engine.deaf_s > _DEAF_S:
             raise Broken(f"the engine of {self.deck} lives, and nobody can reach it for {engine.deaf_s:.0f} s")
         self._tries -= 1
         if not self._tries or not self._wishes:
             self.leave()
         else:
-            self._town.start_for(self.deck)
-            self._town.again(1.0, self._look)
+            self._world.start(self.deck, How(purpose="act"))
+            self._world.box.after(1.0, self._look)
         return False
 
     def _go_on(self) -> None:
         """Ask for the next thing, or leave."""
         waiting = [asked for asked in self._asked.values() if asked.wish.op != "watch"]
         for asked in waiting:
-            asked.waited(self._town.engine_of(self.deck), _PATIENCE_S)
+            asked.waited(self._engine, _PATIENCE_S)
         if self._vanishes and waiting and self._random.random() < 0.3:
-            self._town.say(f"{self.deck}: a client vanishes")
+            self._world.box.say(f"{self.deck}: a client vanishes")
             self.leave()
         elif self._wishes and (not waiting or self._random.random() < 0.2):
             at_once = len(self._wishes) if self._random.random() < 0.2 else 1
@@ -129,11 +127,11 @@ class SimClient:
             wish = Wish("undo", {"undo": self._random.choice(self._acts) if self._acts else "none"})
         self._last_id += 1
         if wish.op != "watch":
-            self._town.say(f"{self.deck}: somebody asks to {wish}")
+            self._world.box.say(f"{self.deck}: somebody asks to {wish}")
         if wish.op == "nonsense":
             self._connection.send(b'{"id": 1, "op"\n')
             return
-        engine = self._town.engine_of(self.deck)
+        engine = self._engine
         self._asked[self._last_id] = replies.Asked(wish, engine)
         line = Request(id=self._last_id, op=wish.op, args=wish.args)
         self._connection.ask(line, torn_at=self._random.choice((0, 0, 7)))
@@ -156,7 +154,7 @@ class SimClient:
         try:
             replies.check(asked, message)
         except Broken as error:
-            self._town.found(error)
+            self._world.box.broken_promise = self._world.box.broken_promise or error
         return _seen(asked.engine.deck)
 
     def _read(self) -> None:
@@ -183,7 +181,7 @@ class SimClient:
                 raise Broken(f"a reply to what nobody asked: {reply}")
             return
         if asked.wish.op != "watch":
-            self._town.say(f"{self.deck}: {asked.wish} is answered: {_short(reply)}")
+            self._world.box.say(f"{self.deck}: {asked.wish} is answered: {_short(reply)}")
         if reply.code == _ENDING and self._random.random() < 0.5:
             self._wishes.insert(0, asked.wish)
         if reply.ok and isinstance(reply.result, dict) and (act := reply.result.get("undo")):
@@ -229,7 +227,8 @@ def _differ(seen: Seen, there: Seen) -> object:
 _VERBS = ("cancel", "kill", "retry", "hold", "release", "accept", "priority")
 _OPS = (
     *_VERBS, *_VERBS, "hold", "release", "pause", "unpause", "undo", "undo", "gpu", "apply", "apply", "start", "stop",
-    "status", "rows", "explain", "show", "select", "graph", "timeline", "errors", "options", "nonsense", "unknown",
+    "change", "status", "rows", "explain", "show", "select", "graph", "timeline", "errors", "options", "nonsense",
+    "unknown",
 )  # fmt: skip
 
 
@@ -255,6 +254,8 @@ def _wish(random: Random, names: Sequence[str], gpus: int) -> Wish:
             running, finished = random.choice(["end", "restart", "keep"]), random.choice(["rerun", "flag", "keep"])
             dry = {"dry_run": True} if random.random() < 0.3 else {}
             return Wish(op, {"running": running, "finished": finished, **dry})
+        case "change":
+            return Wish(op, _change(random, names, gpus))
         case "stop":
             return Wish(op, {"tasks": random.random() < 0.5, "now": random.random() < 0.3})
         case "select":
@@ -263,3 +264,15 @@ def _wish(random: Random, names: Sequence[str], gpus: int) -> Wish:
             return Wish(op, {"tasks": some})
         case _:
             return Wish(op)
+
+
+def _change(random: Random, names: Sequence[str], gpus: int) -> dict[str, Any]:
+    """Other run options; some of them mean nothing here."""
+    some = ",".join(str(index) for index in range(gpus) if random.random() < 0.7)
+    what = {
+        "gpus": random.choice(["all", "all", some or "none"]),
+        "slots_per_gpu": random.choice(["1", "2", "2", "0"]),
+        "only": (random.choice([*names, *names, "state:failed", "nobody"]), random.choice(names)),
+        "with_needs": True,
+    }
+    return {key: value for key, value in what.items() if random.random() < 0.4}

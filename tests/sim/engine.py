@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 from gpudeck.engine.attempts.attempts import Attempts
 from gpudeck.engine.attempts.environment import Box
-from gpudeck.engine.core.apply import replay
-from gpudeck.engine.core.build import build
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
-from gpudeck.engine.core.events import AttemptStarting, Fact
+from gpudeck.engine.core.events import Fact
 from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, Shutdown
 from gpudeck.engine.core.inputs import Process as GpuProcess
 from gpudeck.engine.core.phases import FINAL, NAMES
@@ -26,26 +24,31 @@ from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.engine.loop import Loop
-from gpudeck.engine.ports import GpuInfo
+from gpudeck.engine.ports import GpuInfo, Inventory
 from gpudeck.engine.protocol.wire import Request
 from tests.inside.sim import (
     ASKED_ONLY,
+    BoxGpus,
     DeckView,
     Ending,
     Hooks,
     LiveFile,
-    LogFolder,
+    Loaded,
     Mode,
+    Past,
     Purpose,
     QuietStart,
     Reporter,
     Requests,
+    RunOptions,
     Serving,
     TakeUp,
     answer,
-    core_gpus,
+    choose,
+    decode,
+    encode,
     handover,
-    take_back,
+    loading,
     unsettled,
 )
 from tests.sim.box import LOSSES, Behaviour, Disk, Process, Simulated
@@ -54,6 +57,7 @@ from tests.sim.launcher import SimLauncher
 from tests.sim.loop import SimLoop
 from tests.sim.promises import Broken
 from tests.sim.replies import changes
+from tests.sim.taskfiles import SimBackground
 from tests.sim.wire import SimConnection, SimLock
 
 CARD_MIB = 24_000
@@ -63,25 +67,8 @@ _LAST_TURNS = 4
 """As an engine's last, see `engine.py`."""
 
 
-@dataclass(frozen=True)
-class _Cards:
-    """What an edit needs of `BoxGpus`."""
-
-    chosen: tuple[GpuInfo, ...]
-    outside: tuple[GpuInfo, ...] = ()
-    cores: int = _CORES
-    simulated: bool = False
-
-    @property
-    def inventory(self) -> Any:
-        return SimpleNamespace(gpus=self.chosen)
-
-    @property
-    def count(self) -> int | None:
-        return len(self.chosen) or None
-
-    def on_cpu(self, _: object) -> bool:
-        return not self.chosen
+class _Cards(BoxGpus):
+    cores = _CORES
 
 
 @dataclass(frozen=True)
@@ -94,6 +81,21 @@ class How:
     purpose: Purpose = "look"
 
 
+HEADLESS = How("headless", ("failed", "changed", "stale"), "headless")
+
+
+def load(box: Simulated, deck: str, how: How, folder: str, path: str) -> Loaded:
+    """A deck as a new engine finds it. Raises DeckError."""
+    cards = Inventory(tuple(GpuInfo(uuid, place, "SIM", CARD_MIB) for place, uuid in enumerate(box.gpus)))
+    state: Any = SimpleNamespace(path=state_folder(folder, deck), former_log_dirs=lambda *_: ())
+    facts = list(box.disks.setdefault(deck, Disk()).facts)
+    source: Any = path
+    return loading.load(
+        source, RunOptions(), {}, past=Past(state, facts, recorded(facts)), purpose=how.purpose, environment={},
+        gpus_of=lambda settings, _: _Cards(cards, choose(cards, settings.gpus)),
+    )  # fmt: skip
+
+
 class SimEngine:
     """Holds one deck until it has run to its end, or is killed."""
 
@@ -101,25 +103,23 @@ class SimEngine:
         self,
         box: Simulated,
         deck: str,
-        file: DeckFile,
-        before: DeckFile | None,
+        loaded: Loaded,
         how: How,
-        folder: str,
         behaviour: Callable[[str, int], Behaviour],
         refusals: Callable[[], str],
         failed: Callable[[BaseException], None],
         acknowledged: Callable[[Fact], None],
     ) -> None:
-        """*before*: the file as the deck took it last. *failed* is told of exceptions, *acknowledged* of what observers
-        are told and is on disk."""
-        self.box, self.name, self._before, self._how = box, deck, before, how
+        """*failed* is told of exceptions, *acknowledged* of what observers are told and is on disk."""
+        self.box, self.name, self._loaded, self._how = box, deck, loaded, how
         self.acknowledged = acknowledged
         self.since = box.now
-        self.state = state_folder(folder, deck)
         self.opened: Any = SimpleNamespace(
-            file=file, state=SimpleNamespace(path=self.state), options="", warnings=[], environment={}
-        )
-        self.files = [(box.now, file)]
+            file=loaded.file, state=loaded.past.state, options=encode(loaded.options), warnings=[], environment={},
+            gpus=loaded.gpus, chosen_by=len(loaded.chosen_by),
+        )  # fmt: skip
+        self.state: str = self.opened.state.path
+        self.files = [(box.now, loaded.file)]
         """What it has taken up, and since when."""
         self.acts = 0
         """Requests that change something, and edits taken up, so far;"""
@@ -134,8 +134,8 @@ class SimEngine:
         self.applying = 0
         """Of these, somebody has asked to apply the file."""
         self.loop = SimLoop(lambda: box.now, failed)
-        self.journal = SimJournal(box, box.disks.setdefault(deck, Disk()))
-        self.log_dir = os.path.join(folder, deck)
+        self.opened.journal = self.journal = SimJournal(box, box.disks[deck])
+        self.log_dir = loaded.file.settings.log_dir
         self._behaviour = behaviour
         self._refusals = refusals
         self.deck = self._restored()
@@ -143,39 +143,24 @@ class SimEngine:
 
     # -- opening
 
-    def fresh(self) -> Deck:
-        cards = core_gpus(self.file.settings, self._cards())
-        return build(self.file, gpus=cards, cores=_CORES, on_cpu=not cards)
-
-    def _cards(self) -> tuple[GpuInfo, ...]:
-        return tuple(GpuInfo(uuid, place, "SIM", CARD_MIB) for place, uuid in enumerate(self.box.gpus))
-
-    def replayed(self) -> tuple[Deck, Mapping[str, AttemptStarting]]:
-        """What the journal says: a deck, and the starts of attempts that have not ended."""
+    def replayed(self) -> Deck:
+        """What the journal says, without the logs."""
         facts = list(self.journal.load())
-        deck, before, told = self.fresh(), self._before or self.file, recorded(facts)
-        lasting = handover.load_specs(self.state, told.lasting_tokens)
-        take_back(deck, lasting, told, lambda: {spec.name: spec for spec in before.tasks})
-        return deck, replay(deck, facts)
+        past = replace(self._loaded.past, facts=facts, told=recorded(facts))
+        file = replace(self.file, settings=replace(self.file.settings, log_dir=f"{self.state}/none"))
+        now = replace(self._loaded, past=past, options=decode(self.opened.options), gpus=self.opened.gpus, file=file)
+        return loading.restored(now)[0]
 
     def _restored(self) -> Deck:
-        deck, starts = self.replayed()
-        for gpu in deck.present_gpus.values():
+        opened = self.opened
+        opened.deck, opened.starts, opened.logs = loading.restored(self._loaded)
+        for gpu in opened.deck.present_gpus.values():
             gpu.forget_neighbours()
-        self._logs = LogFolder(self.log_dir, (spec.name for spec in self.file.tasks))
-        for task in deck.tasks:
-            if not task.attempts:
-                task.attempts = max(task.attempts, self._logs.highest(task.name))
-        self._told = recorded(self.journal.load())
-        left = self._left()
-        self.opened.deck, self.opened.starts, self.opened.logs = deck, starts, self._logs
-        self.opened.unsettled = unsettled(left, self._told)
-        self.opened.same_boot = deck.run.boot_id in ("", self.box.boot)
-        self.opened.gpus = _Cards(self._cards())
-        self.opened.journal, self.opened.chosen_by = self.journal, self.journal.count
-        handover.keep_begun(self.state, deck)
+        opened.same_boot = opened.deck.run.boot_id in ("", self.box.boot)
+        opened.unsettled = unsettled(self._left(), self._loaded.past.told)
+        handover.keep_begun(self.state, opened.deck)
         handover.keep_file(self.state, self.file)
-        return deck
+        return opened.deck
 
     def _left(self) -> Collection[str]:
         """Tokens of attempts of which records stand."""
@@ -193,11 +178,11 @@ class SimEngine:
         box, deck = self.box, self.deck
         self.launcher = self._launcher()
         self._writer: Any = _Writer(self.loop)
-        aside = _AtOnce(self.loop)
+        aside = SimBackground(self.loop, box)
         self.attempts = Attempts(
             deck,
             self.launcher,
-            self._logs,
+            self.opened.logs,
             Box(
                 environment={},
                 visible=",".join,
@@ -242,12 +227,12 @@ class SimEngine:
     def _serve(self) -> Serving:
         deck, clock = self.deck, SimpleNamespace(now=self.box.instant)
         view = DeckView(
-            deck, clock, file=self.file.path, infos={gpu.uuid: gpu for gpu in self._cards()},
+            deck, clock, file=self.file.path, infos={gpu.uuid: gpu for gpu in self.opened.gpus.inventory.gpus},
             file_plan=lambda: self._live.summary, file_problem=lambda: self._live.problem,
         )  # fmt: skip
         requests = Requests(
             deck, view, self.attempts, clock, self._post,
-            {gpu.uuid: gpu.index for gpu in self._cards()},
+            {gpu.uuid: gpu.index for gpu in self.opened.gpus.inventory.gpus},
             Hooks(
                 held="",
                 stop=self._stop,
@@ -264,12 +249,13 @@ class SimEngine:
             self.acts += acts
             self.acting += acts
             self.crowded |= self.acting > 1
-            self.applying += request.op == "apply"
+            asks = request.op in ("apply", "change")
+            self.applying += asks
             self._quiet.asked(request.op)
             try:
                 return await requests.handle(request)
             finally:
-                self.applying -= request.op == "apply"
+                self.applying -= asks
                 self.acting -= acts
                 self._quiet.taken(request.op)
 
@@ -393,6 +379,8 @@ class SimEngine:
         self.acts += 1
         if not self.applying:
             self._unasked(before, now)
+        if now.selected is not None:  # what runs belongs to the run, whatever is selected
+            now = replace(now, selected=now.selected | {task.name for task in self.deck.active.values()})
         self.files.append((self.box.now, now))
         self._serving.renew()
         self.box.say(f"{self.name} has taken up its file")
@@ -454,19 +442,6 @@ class _Alarm:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-class _AtOnce:
-    """`ports.Aside` whose work is done in another turn."""
-
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
-
-    def submit(self, work: Callable[[], Any], done: Callable[[Any], None], **_: float) -> None:
-        self._loop.call_soon(lambda: done(work()))
-
-    def close(self) -> None:
-        pass
 
 
 class _Writer:

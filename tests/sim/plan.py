@@ -91,7 +91,7 @@ def _ruled(random: Random, file: DeckFile, gpus: int, slots: int) -> DeckFile:
         )
         for task in file.tasks
     ]
-    return replace(file, settings=settings, tasks=tuple(tasks))
+    return replace(file, settings=settings, tasks=tuple(tasks), text=f"{random.getrandbits(48):x}")
 
 
 def edited(random: Random, file: DeckFile) -> DeckFile:
@@ -197,4 +197,4 @@ def _deck(random: Random, gpus: int) -> DeckFile:
                     round=round_,
                 )
             )
-    return DeckFile("/tasks.toml", "tasks", DeckSettings(cpu_slots=2), tuple(tasks), text="as first written")
+    return DeckFile("/tasks.toml", "tasks", DeckSettings(cpu_slots=2), tuple(tasks))

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from gpudeck.engine.core.events import Fact, Fate, GpuMarked, Outcome, TaskHeld
+from gpudeck.engine.core.deck import Deck
+from gpudeck.engine.core.events import Fact, Fate, GpuMarked, OptionsChanged, Outcome, TaskHeld
 from gpudeck.engine.core.inputs import TreeGone
 from gpudeck.engine.core.readings import GpuReading
 from gpudeck.engine.core.retry import Decision
@@ -34,10 +35,11 @@ from tests.inside.sim import (
     dispatch,
     end,
     handover,
+    loading,
     loop,
+    reading,
     step,
 )
-from tests.sim.engine import SimEngine
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
 
@@ -61,14 +63,9 @@ def _other(reading: GpuReading, other: Mapping[str, Any]) -> GpuReading:
 def _forgets(**keys: object) -> Callable[[Any], Any]:
     """A task file of which some keys are lost on the way."""
 
-    def made(fresh: Callable[[SimEngine], object]) -> Callable[[SimEngine], object]:
-        def without(engine: SimEngine) -> object:
-            whole: DeckFile = engine.file
-            engine.opened.file = replace(whole, tasks=tuple(_without(spec, keys) for spec in whole.tasks))
-            try:
-                return fresh(engine)
-            finally:
-                engine.opened.file = whole
+    def made(deck_of: Callable[[DeckFile, object], Deck]) -> Callable[[DeckFile, object], Deck]:
+        def without(file: DeckFile, gpus: object) -> Deck:
+            return deck_of(replace(file, tasks=tuple(_without(spec, keys) for spec in file.tasks)), gpus)
 
         return without
 
@@ -183,6 +180,10 @@ def _without_marks(gpu_fact: Callable[..., None]) -> Callable[..., None]:
     return lambda deck, fact: None if isinstance(fact, GpuMarked) else gpu_fact(deck, fact)
 
 
+def _without_options(apply: Callable[..., None]) -> Callable[..., None]:
+    return lambda deck, fact: None if isinstance(fact, OptionsChanged) else apply(deck, fact)
+
+
 def _said_to_be_back(undo: Callable[..., Any]) -> Callable[..., Any]:
     async def said(self: Any, name: str, by: str) -> Any:
         done = await undo(self, name, by)
@@ -250,10 +251,10 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "holds are forgotten by the next engine": _instead(apply_module, "apply", _no_holds),
     "lost GPUs are used": _instead(step, "observe", _reads(lost="")),
     "GPUs of other people are used": _instead(step, "observe", _reads(processes=(), used_mib=0)),
-    "needs are not waited for": _instead(SimEngine, "fresh", _forgets(needs=())),
-    "rounds are not waited for": _instead(SimEngine, "fresh", _forgets(round=0)),
-    "max_parallel is not kept": _instead(SimEngine, "fresh", _forgets(max_parallel=None)),
-    "retries are forgotten": _instead(SimEngine, "fresh", _forgets(policy=Policy(retries=0))),
+    "needs are not waited for": _instead(loading, "deck_of", _forgets(needs=())),
+    "rounds are not waited for": _instead(loading, "deck_of", _forgets(round=0)),
+    "max_parallel is not kept": _instead(loading, "deck_of", _forgets(max_parallel=None)),
+    "retries are forgotten": _instead(loading, "deck_of", _forgets(policy=Policy(retries=0))),
     "clients are not told of what moves": _instead(
         DeckView, "changed", lambda _: lambda self: self._deck.moved.clear() or set()
     ),
@@ -272,6 +273,11 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
         Pictures, "flush", lambda flush: lambda self: self._loop.call_later(0.05, flush, self) and None
     ),
     "a socket that was removed stays so": _instead(Serving, "_look", lambda _: lambda self: self._look_later()),
+    "other options are forgotten": _instead(apply_module, "apply", _without_options),
+    "other options change nothing": _instead(reading, "under", lambda _: lambda file, _options, _look: file),
+    "what a run leaves out runs": _instead(
+        loading, "deck_of", lambda deck_of: lambda file, gpus: deck_of(replace(file, selected=None), gpus)
+    ),
     "the taken file is not kept": _instead(handover, "keep_file", _nothing),
     "what is gone from the file goes unasked": _instead(LiveFile, "_apply_what_may_be", _applies_removals),
     "an engine stays for ever": _instead(Ending, "consider", _always(False)),

@@ -15,6 +15,7 @@ from gpudeck.engine.core.events import (
     GpuMarked,
     GpuQuarantined,
     Halted,
+    OptionsChanged,
     Outcome,
     PriorityChanged,
     RunEnded,
@@ -27,7 +28,8 @@ from gpudeck.engine.core.events import (
     TaskRetried,
 )
 from gpudeck.engine.core.recorded import recorded
-from gpudeck.engine.core.spec import DeckFile, TaskSpec
+from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec
+from tests.inside.sim import Loaded, decode
 from tests.sim.box import Process, Simulated
 
 SHORTEST_S = 2.0
@@ -49,20 +51,28 @@ class Broken(AssertionError):  # noqa: N818
     """A promise was not kept."""
 
 
-def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: list[Fact], new: Process) -> None:
+def at_spawn(
+    box: Simulated,
+    files: Sequence[tuple[float, DeckFile]],
+    specs: Mapping[str, Mapping[str, TaskSpec]],
+    facts: list[Fact],
+    new: Process,
+) -> None:
     """Of an attempt that has just begun; *facts*: what is on disk then, *files*: what its deck has had, and since
-    when."""
+    when; *specs*: every task that each deck ever had."""
     _once(box, new)
     start = _start_of(new, facts)
     decided, new.fingerprint = start.at, start.fingerprint
     taken = [file for since, file in files if since < decided][-1:] + [
         file for since, file in files if since == decided
     ]
-    missing = [_missing(box, file, facts, new) for file in taken if any(spec.name == new.task for spec in file.tasks)]
-    if not missing:
-        raise Broken(f"{_name(new)} began and its file does not have it")
-    if all(missing):
+    meant = [file for file in taken if new.task in (file.selected or {spec.name for spec in file.tasks})]
+    if not meant:
+        raise Broken(f"{_name(new)} began and its file does not have it, or it is left out")
+    if all(missing := [_missing(box, file, facts, new) for file in meant]):
         raise Broken(f"{_name(new)} began before {', '.join(sorted(missing[-1]))} had succeeded")
+    if all(crowded := [_crowded(box, file.settings, specs, new) for file in meant]):
+        raise Broken(f"{_name(new)} began on GPUs with {crowded[-1]}")
     marks = _marks_before(new.token, facts)
     for uuid in new.gpus:
         if marks.get(uuid) == "drain":
@@ -73,6 +83,19 @@ def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: lis
         since = max(box.hung_until, away)
         if box.now - since > LEARNED_S:
             raise Broken(f"{_name(new)} began on {uuid}, which is lost or another's since {box.now - since:.0f} s")
+
+
+def _crowded(box: Simulated, settings: DeckSettings, specs: Mapping[str, Mapping[str, TaskSpec]], new: Process) -> str:
+    """What is wrong with its GPUs, of all that lives and under these settings."""
+    given = box.gpus if settings.gpus == "all" else [f"GPU-{index}" for index in settings.gpus or ()]
+    for uuid in new.gpus:
+        there = [each for each in box.alive() if uuid in each.gpus]
+        alone = any(specs[each.deck][each.task].resources.exclusive for each in there)
+        if uuid not in given:
+            return f"{uuid}, which its deck was not given"
+        if len(there) > (1 if alone else settings.slots_per_gpu) or any(each.deck != new.deck for each in there):
+            return f"too many holders: {', '.join(map(_name, there))}"
+    return ""
 
 
 def at_begin(box: Simulated, facts: list[Fact], new: Process) -> None:
@@ -134,7 +157,7 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
     done = {old.task for old in good} | {old.fingerprint for old in good}
     done |= {fact.fingerprint for fact in facts if isinstance(fact, TaskAccepted)}
     done |= {fact.task for fact in facts if isinstance(fact, TaskCached)}
-    earlier = {other.name for other in file.tasks if other.round < spec.round}
+    earlier = {other.name for other in file.tasks if other.round < spec.round} & (file.selected or {*works})
     cancelled = {fact.task for fact in facts if isinstance(fact, TaskCancelled)}
     cancelled |= {fact.task for fact in facts if isinstance(fact, AttemptEnded) and fact.next == "cancelled"}
     if spec.barrier == "ended":
@@ -146,22 +169,12 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
     return {name for name in {*spec.needs} | (earlier - cancelled) if not done & {name, works[name]}}
 
 
-def of_a_moment(
-    box: Simulated, specs: Mapping[str, Mapping[str, TaskSpec]], served_since: Mapping[str, float], slots: int
-) -> None:
-    """Of all that lives. *served_since*: when the engine of each deck began, of those that have one. *slots*: of a
-    GPU."""
-    holders: dict[str, list[Process]] = {}
+def of_a_moment(box: Simulated, specs: Mapping[str, Mapping[str, TaskSpec]], served_since: Mapping[str, float]) -> None:
+    """Of all that lives. *served_since*: when the engine of each deck began, of those that have one."""
     tasks: dict[tuple[str, str], Process] = {}
     works: dict[tuple[str, str], Process] = {}
     entries: Counter[tuple[str, str]] = Counter()
     for process in box.alive():
-        for uuid in process.gpus:
-            there = holders.setdefault(uuid, [])
-            there.append(process)
-            alone = any(specs[each.deck][each.task].resources.exclusive for each in there)
-            if len(there) > (1 if alone else slots) or there[0].deck != process.deck:
-                raise Broken(f"{uuid} has too many holders: {', '.join(map(_name, there))}")
         if (other := tasks.setdefault((process.deck, process.task), process)) is not process:
             raise Broken(f"two attempts of one task live: {_name(other)} and {_name(process)}")
         spec = specs[process.deck][process.task]
@@ -219,7 +232,7 @@ def _code(
         raise Broken(f"{name} ended with {process.code}, told is {code}")
     if fact.outcome.ok and process.code not in good:
         raise Broken(f"{name} ended with {process.code} and is told as done")
-    if process.tree and process.token not in box.frozen:
+    if box.lives(process):
         raise Broken(f"{name} is told as ended and lives")
 
 
@@ -266,6 +279,17 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
                     raise Broken(f"{fact.task} of {deck} was given up after {tries} of {most} tries")
             case _:
                 pass
+
+
+def of_options(name: str, loaded: Loaded, purpose: str) -> None:
+    """What a run was told to go on with holds for whoever goes on with it; which tasks, a headless one says anew."""
+    told = ""
+    for fact in loaded.past.facts:
+        told = fact.options if isinstance(fact, (RunStarted, OptionsChanged)) else told
+    was, now = decode(told), loaded.options
+    differ = (was.gpus, was.slots_per_gpu) != (now.gpus, now.slots_per_gpu)
+    if loaded.past.told.unfinished and (differ or (purpose != "headless" and was.only != now.only)):
+        raise Broken(f"the run of {name} was to go on with {was}, and goes on with {now}")
 
 
 def of_wishes(name: str, deck: Deck, facts: list[Fact]) -> None:

@@ -13,6 +13,7 @@ from gpudeck.engine.core.events import (
     DeckPaused,
     Fact,
     GpuMarked,
+    OptionsChanged,
     PriorityChanged,
     RunEnded,
     StopRequested,
@@ -25,7 +26,7 @@ from gpudeck.engine.core.events import (
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Closing, Queued, Stopping, Waiting
 from gpudeck.engine.protocol.wire import Reply
 from gpudeck.engine.protocol.words import stands
-from tests.inside.sim import handover
+from tests.inside.sim import decode, handover
 from tests.sim.promises import Broken
 
 _SHOWS: Mapping[str, tuple[type[Fact], ...]] = {
@@ -117,13 +118,15 @@ def check(asked: Asked, reply: Reply) -> None:
             marks = [fact for fact in asked.facts if isinstance(fact, GpuMarked)]
             if result["undo"] and asked.on_disk and not marks:
                 raise Broken(f"{asked.wish} was answered and is not on disk")
+        case "change":
+            _changed(asked, result)
         case "apply":
             if args.get("add"):
                 _added(asked, args["add"])
             elif not args.get("dry_run"):
                 _applied(asked)
         case "status":
-            there = sum(not task.gone for task in deck.tasks)
+            there = sum(task.selected and not task.gone for task in deck.tasks)
             if (total := result["head"]["counts"]["total"]) != there:
                 raise Broken(f"the status counts {total} tasks of {there}")
         case "explain":
@@ -183,6 +186,18 @@ def _added(asked: Asked, names: Sequence[str]) -> None:
     there = {spec.name for spec in asked.engine.file.tasks}
     if asked.alone and (missing := {*names} - there):
         raise Broken(f"{', '.join(sorted(missing))} of {asked.engine.name} is said to be added, and is not in the deck")
+
+
+def _changed(asked: Asked, result: Mapping[str, str]) -> None:
+    """What was asked for holds, and the journal says so."""
+    options, file = decode(result["options"]), asked.engine.file
+    given = {key: value for key, value in asked.wish.args.items() if key != "with_needs"}
+    if asked.alone and (other := {key for key, value in given.items() if getattr(options, key) != value}):
+        raise Broken(f"{asked.wish} was answered, and other are {', '.join(other)}: {options}")
+    if asked.alone and file.settings.slots_per_gpu != int(given.get("slots_per_gpu", file.settings.slots_per_gpu)):
+        raise Broken(f"{asked.wish} was answered, and a GPU has {file.settings.slots_per_gpu} slots")
+    if result["text"] and asked.on_disk and not any(isinstance(fact, OptionsChanged) for fact in asked.facts):
+        raise Broken(f"{asked.wish} was answered and is not on disk")
 
 
 def _explained(asked: Asked, told: Mapping[str, list[Any]], deck: Deck) -> None:

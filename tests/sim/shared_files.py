@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections import Counter, deque
 from collections.abc import Callable
@@ -25,6 +26,7 @@ class SharedFiles:
         self._random = box.random
         self.lag_s = lag_s
         self._tells = tells
+        self.full = False
         self.hangs_until = 0.0
         """By the wall clock."""
         self.before: Callable[[], object] = lambda: None
@@ -38,6 +40,27 @@ class SharedFiles:
     def takes_s(self) -> float:
         """How long the next look will take."""
         return max(self._random.choice(_TAKES_S), self.hangs_until - self._box.instant().wall_s)
+
+    def spacious(self, write: Callable[..., Any]) -> Callable[..., Any]:
+        """A write of an engine, which fails where there is no space."""
+
+        def tried(*args: Any, **how: Any) -> Any:
+            if self.full:
+                raise OSError(errno.ENOSPC, "no space is left")
+            return write(*args, **how)
+
+        return tried
+
+    def void(self, void: Callable[[str, str], str]) -> Callable[[str, str], str]:
+        """`jobfiles.void`: without space an empty file comes of it."""
+
+        def tried(folder: str, token: str) -> str:
+            if self.full and not os.path.exists(claim := f"{folder}/{token}.claim"):
+                os.close(os.open(claim, os.O_WRONLY | os.O_CREAT, 0o600))
+                raise OSError(errno.ENOSPC, "no space is left")
+            return void(folder, token)
+
+        return tried
 
     def do(self, work: Callable[[], Any]) -> Any:
         self.before()
@@ -61,21 +84,24 @@ class SharedFiles:
         """A file that is not there; who is first is decided on the server, what stands in it is seen later."""
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            self.write(path, text)
-            return True
+            return self.write(path, text)
         return False
 
-    def write(self, path: str, text: str) -> None:
-        """In one go; the newest counts."""
+    def write(self, path: str, text: str) -> bool:
+        """In one go; the newest counts. False: there is no space, for more than a part."""
+        if self.full:
+            self.lose(path, text)
+            return False
         self._versions[path] += 1
         version, lag = self._versions[path], self.lag()
         if self._random.random() < _TORN:
             part = text[: self._random.randrange(len(text))]
             self._box.after(lag * self._random.random(), lambda: self._show(path, part, version))
         self._box.after(lag, lambda: self._show(path, text, version))
+        return True
 
     def lose(self, path: str, text: str) -> None:
-        """A write that its node did not live to finish: nothing of it stays, or a part."""
+        """A write that its node did not live, or had no space, to finish: nothing of it stays, or a part."""
         self._versions[path] += 1
         if text and self._random.random() < 0.5:
             self._show(path, text[: self._random.randrange(len(text))], self._versions[path])

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.inside.sim import Answer, Calls
@@ -24,7 +25,8 @@ _TIMED_OUT = "Batch job submission failed: Socket timed out on send/recv operati
 _SETTING = re.compile(r"^(?:export )?(gd_(?:token|control|grace_s|err)|GPUDECK_(?:TASK|ATTEMPT))=(.*)$", re.MULTILINE)
 _OPTION = re.compile(r"^#SBATCH --([\w-]+)=(.*)$", re.MULTILINE)
 FAULTS = (
-    "power", "cut off", "preempted", "out of memory", "scancel", "controller away", "controller hangs", "forgets",
+    "power", "cut off", "log disk full", "folder full",
+    "preempted", "out of memory", "scancel", "controller away", "controller hangs", "forgets",
     "folder hangs",
 )  # fmt: skip
 """Of a cluster, at a piece of an engine."""
@@ -67,7 +69,8 @@ class SimJob:
     """When it was taken."""
     state: str = "PENDING"
     reason: str = "Priority"
-    node: str = ""
+    nodes: tuple[str, ...] = ()
+    """The wrapper is on the first."""
     fate: str = ""
     """How Slurm has decided to end it."""
     code: int = 0
@@ -91,13 +94,18 @@ class SimJob:
         return self.over_at is not None
 
     @property
+    def node(self) -> str:
+        """Where its wrapper is."""
+        return self.nodes[0] if self.nodes else ""
+
+    @property
     def deck(self) -> str:
         return _said(self.script)["gd_control"].split("/")[-2]
 
     @property
     def row(self) -> str:
         comment, name = (self.options.get(key, "").strip('"') for key in ("comment", "job-name"))
-        return f"{self.id}|{self.state}|{self.reason}|N/A|{self.node}|{comment}|{name}"
+        return f"{self.id}|{self.state}|{self.reason}|N/A|{','.join(self.nodes)}|{comment}|{name}"
 
     def path(self, kind: str) -> str:
         return f"{self.said['gd_control']}/{self.said['gd_token']}.{kind}"
@@ -111,6 +119,8 @@ class Clustered(Simulated):
     def __init__(self, seed: int, gpus: int) -> None:
         super().__init__(seed, gpus)
         self.lives_of_engines = 0
+        self.waiting: dict[str, int | None] = {}
+        """Tokens whose leader waits for ranks that do not answer, and how it would have ended."""
 
     def go_down(self) -> None:
         self.boot = f"boot-{int(self.boot.split('-')[1]) + 1}"
@@ -124,8 +134,11 @@ class Clustered(Simulated):
     def exits(self, process: Process, code: int) -> None:
         if process.token in self.frozen:
             self.frozen[process.token] = code
+        elif process.token in self.waiting and code < 128:
+            self.waiting[process.token] = code
         else:
             super().exits(process, code)
+            process.elsewhere = process.elsewhere and process.leader  # srun ends with its ranks
 
     def goes(self, process: Process) -> None:
         lived = process.tree
@@ -138,8 +151,9 @@ class Clustered(Simulated):
             self.frozen.pop(process.token, None)
         super().signal(process, number)
 
-    def thaw(self, process: Process) -> None:
-        if (code := self.frozen.pop(process.token, None)) is not None:
+    def thaw(self, process: Process, held: str = "frozen") -> None:
+        """It goes on; *held*: what it was in."""
+        if (code := getattr(self, held).pop(process.token, None)) is not None:
             self.exits(process, code)
 
 
@@ -166,6 +180,8 @@ class SimSlurm:
         self.nodes = [f"node{number}" for number in range(1, plan.nodes + 1)]
         self.down: dict[str, str] = {}
         """Nodes that are not there, and why."""
+        self.unlogged: set[str] = set()
+        """Nodes that can write no log."""
         self.controller = ""
         """Why it does not answer."""
         self._last_id = 10
@@ -217,9 +233,8 @@ class SimSlurm:
             case "scontrol", "show":
                 return Answer(0, "MessageTimeout = 10 sec\n") if argv[2] == "config" else self._shown(argv[3])
             case _:  # sbatch --test-only
-                with open(argv[2]) as file:
-                    excluded = _options(file.read()).get("exclude", "")
-                return Answer(1, "", f"allocation failure: {_NO_NODE}") if self._unable(excluded) else Answer(0)
+                unable = self._unable(_options(Path(argv[2]).read_text()))
+                return Answer(1, "", f"allocation failure: {_NO_NODE}") if unable else Answer(0)
 
     def _shown(self, job_id: str) -> Answer:
         job = self.jobs.get(job_id)
@@ -237,15 +252,15 @@ class SimSlurm:
                 state = {"CANCELLED": "CANCELLED by 1000", "DROPPED": "CANCELLED"}.get(state, state)
                 comment, name = job.row.split("|")[5:]
                 kept = comment if self.plan.comments else ""
-                lines.append(f"{job.id}|{state}|{job.node}|{kept}|{name}")
+                lines.append(f"{job.id}|{state}|{','.join(job.nodes)}|{kept}|{name}")
         return "\n".join(lines)
 
-    def _unable(self, excluded: str) -> bool:
-        return set(self.nodes) <= set(excluded.split(","))
+    def _unable(self, options: Mapping[str, str]) -> bool:
+        """There are fewer nodes than it asks for."""
+        return len({*self.nodes} - {*options.get("exclude", "").split(",")}) < int(options["nodes"])
 
     def _submit(self, stdin: str) -> Answer:
-        with open(stdin) as file:
-            text = file.read()
+        text = Path(stdin).read_text()
         options = _options(text)
         scripts = [text]
         if "array" in options:
@@ -274,7 +289,7 @@ class SimSlurm:
             return self.random.choice(["submission lost", "late"])
         if self.controller:
             return "away"
-        if self._unable(options.get("exclude", "")):
+        if self._unable(options):
             return "no"
         chosen = [name for name, odds in self.plan.answers.items() if self.random.random() < odds]
         return chosen[0] if chosen and not self.calm else ""
@@ -282,6 +297,8 @@ class SimSlurm:
     def _accept(self, number: str, scripts: Sequence[str], options: Mapping[str, str]) -> None:
         if self.controller:
             self.box.after(self.random.uniform(1.0, 9.0), lambda: self._accept(number, scripts, options))
+            return
+        if self._unable(options):
             return
         for index, script in enumerate(scripts):
             job = SimJob(f"{number}_{index}" if "array" in options else number, script, options, self.now)
@@ -296,29 +313,36 @@ class SimSlurm:
             return
         excluded = job.options.get("exclude", "").split(",")
         free = [node for node in self.nodes if node not in self.down and node not in excluded]
-        if self.controller or not free:
-            job.reason = "ReqNodeNotAvail, UnavailableNodes" if not free else job.reason
+        count = int(job.options["nodes"])
+        if self.controller or len(free) < count:
+            job.reason = "ReqNodeNotAvail, UnavailableNodes" if len(free) < count else job.reason
             self.box.after(5.0, lambda: self._begin(job))
             return
-        job.state, job.reason, job.node = "RUNNING", "None", self.random.choice(free)
+        job.state, job.reason, job.nodes = "RUNNING", "None", tuple(self.random.sample(free, count))
         self.box.after(self.random.choice([0.0, 0.1, 3.0]), lambda: self._run(job))
 
     def _run(self, job: SimJob) -> None:
         """Its wrapper begins on the node."""
-        if job.over or job.fate or job.node in self.down:
+        if job.over or job.fate or self.down.keys() & {*job.nodes}:
             return
         job.said = _said(job.script)
         if not self.files.create(job.path("claim"), f"{job.id}\n"):
             self.box.say(f"job {job.id} finds its claim taken")
             self._over(job, 125)
             return
+        self._write(job, "began", f"job={job.id}\nnodes={','.join(job.nodes)}\nwall={self.now:.3f}\n")
+        if job.node in self.unlogged:
+            self.box.say(f"job {job.id} can write no log")
+            self._write(job, "ended", f"code=spawn-log\nwall={self.now:.3f}\nstopped=0\n")
+            self._over(job, 125)
+            return
         job.wrapper = True
-        self._write(job, "began", f"job={job.id}\nnodes={job.node}\nwall={self.now:.3f}\n")
         token, deck = job.said["gd_token"], job.said["gd_control"].split("/")[-2]
         task, attempt = job.said["GPUDECK_TASK"], int(job.said["GPUDECK_ATTEMPT"])
-        self.box.say(f"job {job.id} runs on {job.node}")
+        self.box.say(f"job {job.id} runs on {','.join(job.nodes)}")
         how = self._behaviour(deck, task, attempt)
         job.process = self.box.spawn(token, deck, task, attempt, (), how)
+        job.process.elsewhere = len(job.nodes) > 1 and job.process.leader
         if limit := job.options.get("time"):
             grace_s, limit_s = float(job.said["gd_grace_s"]), 60.0 * float(limit)
             self.box.after(max(0.0, limit_s - grace_s - _LEAD_S), lambda: self._told(job, "limit", grace_s))
@@ -333,10 +357,14 @@ class SimSlurm:
         told = f"signal={job.told}\n" if job.told else ""
         lines = f"code={code}\nwall={self.now:.3f}\nstopped={int(job.asked)}\n{told}"
 
-        def write() -> None:
-            if job.wrapper:
-                self._write(job, "ended", lines)
+        def write(tries: int = 12) -> None:
+            if not job.wrapper:
+                return
+            if self._write(job, "ended", lines) or tries == 1:
                 self.box.after(self.random.choice([0.0, 0.2]), end)
+            else:
+                self.box.say(f"job {job.id} cannot write its end")
+                self.box.after(5.0, lambda: write(tries - 1))
 
         def end() -> None:
             if job.wrapper:
@@ -369,14 +397,27 @@ class SimSlurm:
         job.fate = fate
         self.box.say(f"job {job.id}: {fate}")
         if job.state == "PENDING" or not job.wrapper:
-            self._over(job, 0, 0.0)
+            self._rid(job)
             return
         job.state = "COMPLETING"
         self._told(job, "TERM", float(job.said["gd_grace_s"]))
         self.box.after(_KILL_WAIT_S, lambda: self._murder(job))
 
+    def _rid(self, job: SimJob) -> None:
+        """No wrapper is there; ranks may be, until Slurm has killed them. It says that it is over then."""
+        ranks, job.state = job.process is not None and job.process.elsewhere, "COMPLETING"
+
+        def gone() -> None:
+            if job.process is not None:
+                job.process.elsewhere = False
+            self._over(job, 0, 0.0)
+
+        self.box.after(self.random.uniform(0.0, _KILL_WAIT_S) if ranks else 0.0, gone)
+
     def _murder(self, job: SimJob, after_s: float | None = None) -> None:
         """KILL, for its wrapper too: nothing is written."""
+        if job.process is not None:
+            job.process.elsewhere = False
         if job.wrapper and job.process is not None:
             job.wrapper = False
             self.box.signal(job.process, 9)
@@ -384,11 +425,12 @@ class SimSlurm:
 
     # -- a wrapper
 
-    def _write(self, job: SimJob, kind: str, text: str) -> None:
+    def _write(self, job: SimJob, kind: str, text: str) -> bool:
+        """Whether it could be."""
         if self.down.get(job.node) == "cut off":
             job.unsent[kind] = text
-        else:
-            self.files.write(job.path(kind), text)
+            return True
+        return self.files.write(job.path(kind), text)
 
     def _told(self, job: SimJob, what: str, grace_s: float) -> None:
         if job.wrapper and job.node not in self.down:
@@ -424,7 +466,7 @@ class SimSlurm:
     def _beat_all(self) -> None:
         for job in self._wrapped():
             seen_at = (self.now - self.plan.lag_s / 2) // _BEAT_S * _BEAT_S
-            if job.node not in self.down and seen_at != job.beat:
+            if job.node not in self.down and seen_at != job.beat and not self.files.full:
                 job.beat = seen_at
                 self.files.beat(job.path("alive"), seen_at)
 
@@ -446,6 +488,16 @@ class SimSlurm:
         match fault:
             case "power" | "cut off":
                 self._take(self.random.choice(self.nodes), fault)
+            case "log disk full":
+                node = self.random.choice(self.nodes)
+                self.unlogged.add(node)
+                self.box.after(self.random.choice([20.0, 100.0]), lambda: self.unlogged.discard(node))
+            case "folder full" if not self.files.full:
+                self.box.say("the shared folder is full")
+                self.files.full = True
+                for job in self._wrapped():
+                    self.box.after(_LEASE_S, lambda job=job: self._freeze(job))
+                self.box.after(self.random.choice([5.0, 30.0, 100.0]), self._clear)
             case "preempted" | "scancel" if running:
                 self.cancel(self.random.choice(running), "PREEMPTED" if fault == "preempted" else "CANCELLED")
             case "scancel" if self.jobs:
@@ -468,9 +520,18 @@ class SimSlurm:
         """Nothing goes wrong any more."""
         self.calm = True
         self._back()
+        self._clear()
+        self.unlogged.clear()
         self.files.hangs_until = 0.0
         for node in list(self.down):
             self._return(node)
+
+    def _clear(self) -> None:
+        """The shared folder has space again: wrappers write that they live, and what stood still goes on."""
+        self.files.full = False
+        for job in self._wrapped():
+            if job.node not in self.down and job.process is not None:
+                self.box.thaw(job.process)
 
     def _back(self) -> None:
         self.controller = ""
@@ -500,32 +561,47 @@ class SimSlurm:
         self.down[node] = why
         self.box.say(f"{node} is gone: {why}")
         noticed_s = self.random.uniform(5.0, 60.0)
-        for job in [job for job in self._all if job.node == node and not job.over]:
+        for job in [job for job in self._all if node in job.nodes and not job.over]:
             self.box.after(noticed_s, lambda job=job: self._node_failed(job))
-            if why == "power":
+            if node != job.node:  # its ranks there are gone, or stand still, and the others wait for them
+                if job.process is not None and job.process.leader:
+                    job.process.elsewhere = False
+                    self.box.waiting.setdefault(job.process.token, None)
+            elif why == "power":
                 if job.process is not None and not job.process.tree:
                     self.files.lose(job.path("ended"), f"code={job.process.code}\nwall={self.now}\n")
                 if job.wrapper and job.process is not None:
-                    job.wrapper = False
+                    ranks, job.wrapper = job.process.elsewhere, False
                     self.box.signal(job.process, 9)
+                    job.process.elsewhere = ranks
             else:
                 self.box.after(_LEASE_S, lambda job=job: self._freeze(job))
         self.box.after(self.random.choice([20.0, 100.0, 400.0]), lambda: self._return(node))
 
     def _node_failed(self, job: SimJob) -> None:
-        if not job.over and (job.node in self.down or not job.wrapper):
+        waits = job.process is not None and job.process.token in self.box.waiting
+        if job.over or not (waits or self.down.keys() & {*job.nodes} or not job.wrapper):
+            return
+        if job.wrapper and job.node not in self.down:
+            self.cancel(job, "NODE_FAIL")
+        else:
             job.fate = "NODE_FAIL"
-            self._over(job, 0, 0.0)
+            self._rid(job)
 
     def _freeze(self, job: SimJob) -> None:
         """It stands still: it cannot see its claim."""
-        if job.wrapper and job.process is not None and self.down.get(job.node) == "cut off":
+        unseen = self.files.full or self.down.get(job.node) == "cut off"
+        if job.wrapper and job.process is not None and unseen:
             self.box.frozen.setdefault(job.process.token, None)
 
     def _return(self, node: str) -> None:
         if self.down.pop(node, "") != "cut off":
             return
         self.box.say(f"{node} is back")
+        for job in [job for job in self._all if node in job.nodes[1:] and not job.fate and job.process is not None]:
+            if job.process.leader and job.process.token in self.box.waiting:
+                job.process.elsewhere = True
+                self.box.thaw(job.process, "waiting")
         for job in [job for job in self._all if job.node == node]:
             for kind, text in job.unsent.items():
                 self.files.write(job.path(kind), text)

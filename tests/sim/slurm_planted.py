@@ -26,6 +26,11 @@ def _one_too_high(text: str) -> Any:
     return replace(ended, code=ended.code + 1) if ended is not None and ended.code is not None else ended
 
 
+def _unable_is_well(text: str) -> Any:
+    ended = _read_ended(text)
+    return replace(ended, code=0, error="") if ended is not None and ended.code is None else ended
+
+
 def _knows_all_codes(*args: Any) -> Any:
     step = _next_step(*args)
     return replace(step, code=0) if isinstance(step, LeaderExited) and step.code is None else step
@@ -61,6 +66,7 @@ ON_CLUSTER: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
     ),
     "codes in records are read as one too high": _instead(slurm.jobfiles, "read_ended", _one_too_high),
     "a code that nobody knows is a success": _instead(slurm.launcher, "next_step", _knows_all_codes),
+    "what could write no log is a success": _instead(slurm.jobfiles, "read_ended", _unable_is_well),
     "what could not be stopped has never run": _instead(slurm.next_step, "_stop", _gives_up),
     "jobs of earlier engines have never run": _instead(slurm.launcher, "recovered", _forgets),
     "the queue is looked at twice a second": _instead(slurm.launcher, "SHORTEST_S", 0.5),

@@ -24,7 +24,7 @@ from tests.sim.slurm import ANSWERS, FAULTS, Clustered, ClusterPlan, SimCalls, S
 from tests.sim.world import World
 
 _OF_CARDS = ("gpu lost", "foreign", "refused")
-_RARE = ("power", "cut off", "forgets", "controller hangs", "folder hangs")
+_RARE = ("power", "cut off", "log disk full", "folder full", "forgets", "controller hangs", "folder hangs")
 
 
 def cluster_of(seed: int) -> ClusterPlan:
@@ -48,10 +48,10 @@ def cluster_of(seed: int) -> ClusterPlan:
     )
 
 
-def on_cluster(plan: Plan) -> Plan:
-    """The same decks, their tasks jobs of a cluster."""
+def on_cluster(plan: Plan, nodes: int) -> Plan:
+    """The same decks, their tasks jobs of a cluster of so many nodes."""
     random = Random(f"jobs {plan.seed}")
-    decks = {name: _jobs_of(random, name, file) for name, file in plan.decks.items()}
+    decks = {name: _jobs_of(random, name, file, nodes) for name, file in plan.decks.items()}
     return replace(
         plan,
         gpus=0,
@@ -61,14 +61,15 @@ def on_cluster(plan: Plan) -> Plan:
     )
 
 
-def _jobs_of(random: Random, name: str, file: DeckFile) -> DeckFile:
+def _jobs_of(random: Random, name: str, file: DeckFile, most: int) -> DeckFile:
     settings = replace(file.settings, name=name, backend="slurm", max_submitted=random.choice([2, 20]), keep_free=0)
     asks = random.choice([(), (("array", True),), (("time", 60.0),)])
-    return replace(file, settings=settings, tasks=tuple(_job_of(task, asks) for task in file.tasks))
+    nodes = min(most, random.choice([1, 1, 2]))
+    return replace(file, settings=settings, tasks=tuple(_job_of(task, nodes, asks) for task in file.tasks))
 
 
-def _job_of(task: TaskSpec, asks: tuple[tuple[str, object], ...]) -> TaskSpec:
-    extras = replace(task.extras, slurm=asks)
+def _job_of(task: TaskSpec, nodes: int, asks: tuple[tuple[str, object], ...]) -> TaskSpec:
+    extras = replace(task.extras, slurm=asks, nodes=nodes)
     return replace(task, extras=extras, resources=replace(task.resources, gpus=0, exclusive=False))
 
 
@@ -107,7 +108,7 @@ class SlurmWorld(World):
     looked_at = 0.004  # at many moments somebody only looks whether there is news
 
     def __init__(self, plan: Plan, cluster: ClusterPlan, folder: str) -> None:
-        super().__init__(on_cluster(plan), folder)
+        super().__init__(on_cluster(plan, cluster.nodes), folder)
         self.slurm = SimSlurm(self.box, cluster, self.plan.behaviour, self._called, self._submitting)
         # A controller or folder that is away twice, and two calls that hang.
         self.box.late_s += 3 * cluster.lag_s + 450.0
@@ -146,7 +147,7 @@ class SlurmWorld(World):
                 self._submitted.add(token)
             behaviour = self.plan.behaviour(deck, task, attempt)
             new = Process(token, deck, task, attempt, (), 0, self.box.boot, behaviour, self.box.now)
-            promises.at_spawn(self.box, self.engines[deck].files, self.box.disks[deck].facts, new)
+            promises.at_spawn(self.box, self.engines[deck].files, self.specs, self.box.disks[deck].facts, new)
 
     def _begun(self, new: Process) -> None:
         promises.at_begin(self.box, self.box.disks[new.deck].facts, new)
@@ -164,6 +165,8 @@ class SlurmWorld(World):
                 arrivals=partial(SimArrivals, files),
                 within=files.within,
                 time=SimpleNamespace(time=lambda: box.instant().wall_s),
+                spacious=files.spacious,
+                void=files.void,
             ):
                 stack.enter_context(mock.patch.object(module, name, new))
             yield

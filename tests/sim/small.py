@@ -16,7 +16,7 @@ EVENTS = ("start b", "kill a", "kill b", "fails", "full a", "free a", "start a",
 def _deck(name: str) -> DeckFile:
     policy = Policy(retries=1, backoff_s=0.5, grace_s=1.0)
     task = TaskSpec(f"{name}0", name, 0, Work(("true",)), f"fp-{name}", Resources(gpus=1), policy)
-    return DeckFile("/tasks.toml", "tasks", DeckSettings(cpu_slots=2), (task,), text="as first written")
+    return DeckFile("/tasks.toml", "tasks", DeckSettings(cpu_slots=2), (task,), text=f"{name} as first written")
 
 
 class SmallWorld(World):
@@ -29,7 +29,7 @@ class SmallWorld(World):
         self._pieces = pieces
 
     def _begin(self) -> None:
-        self._start("a")
+        self.start("a")
         self._go()
         for event in self._events:
             self.box.say(event)
@@ -45,7 +45,7 @@ class SmallWorld(World):
     def _happens(self, event: str) -> None:
         match event.split():
             case ["start", deck]:
-                self._start(deck)
+                self.start(deck)
             case ["kill", deck] if deck in self.engines:
                 self.engines.pop(deck).kill()
             case ["fails"]:

@@ -7,13 +7,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 from unittest import mock
 
 from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.errors import TaskFileError
-from tests.inside.sim import digest_of, looking, reading, taskfile_load, worker
+from tests.inside.sim import RunOptions, digest_of, loading, looking, on_gpus, reading, taskfile_load, under, worker
 from tests.sim.box import Simulated
 from tests.sim.loop import SimLoop
 
@@ -29,7 +30,7 @@ class TaskFiles:
     def __init__(self, box: Simulated, folder: str) -> None:
         self._box = box
         self._folder = folder
-        self._known: dict[tuple[str, bytes], DeckFile] = {}
+        self._known: dict[bytes, DeckFile] = {}
         self._watches: dict[str, list[Callable[[], None]]] = {}
 
     def path(self, deck: str) -> str:
@@ -38,8 +39,9 @@ class TaskFiles:
     def write(self, deck: str, file: DeckFile) -> DeckFile:
         """Save a whole file; returns it as it will be read."""
         path, content = self.path(deck), file.text.encode()
-        file = replace(file, path=path, shown="tasks.toml", digest=digest_of(content))
-        self._known[path, content] = file
+        settings = replace(file.settings, log_dir=os.path.join(self._folder, deck))
+        file = replace(file, path=path, shown="tasks.toml", digest=digest_of(content), settings=settings)
+        self._known[content] = file
         self._put(path, content)
         return file
 
@@ -51,32 +53,30 @@ class TaskFiles:
                 os.unlink(path)
             self._touched(path)
         else:
-            whole = next(content for at, content in reversed(self._known) if at == path)
+            whole = next(content for content, file in reversed(self._known.items()) if file.path == path)
             self._put(path, {"empty": b"", "half": whole[: len(whole) // 2], "not TOML": whole + b"]"}[how])
         return how
 
-    def known(self, deck: str, content: bytes) -> DeckFile | None:
-        """What it was when it had this content."""
-        return self._known.get((self.path(deck), content))
-
-    def load(self, path: str, *_: object, **__: object) -> DeckFile:
-        """`taskfile.load.load`. Raises TaskFileError."""
+    def load(
+        self, source: str | bytes, options: RunOptions, box: Callable[[Any], object], *, look: Any, **_: object
+    ) -> DeckFile:
+        """`taskfile.load.load` of a path or a content. Raises TaskFileError."""
         try:
-            with open(path, "rb") as file:
-                content = file.read()
+            content = source if isinstance(source, bytes) else Path(source).read_bytes()
         except FileNotFoundError:
             raise TaskFileError(["tasks.toml: there is no such file"]) from None
-        if (found := self._known.get((path, content))) is None:
+        if (found := self._known.get(content)) is None:
             raise TaskFileError(["tasks.toml:3: this is no TOML value"])
-        return found
+        box(on_gpus(found.settings, options))
+        return under(found, options, look)
 
     @contextmanager
     def served(self) -> Iterator[None]:
         """Engines read and watch these."""
         with (
             mock.patch.object(reading, "read_source", lambda path: path),
+            mock.patch.object(loading, "read_source", lambda _, content: content),
             mock.patch.object(taskfile_load, "load", self.load),
-            mock.patch.object(reading, "check_before_start"),
             mock.patch.object(looking, "FileWatch", self._watch),
             mock.patch.object(worker, "Background", lambda loop: SimBackground(loop, self._box)),
         ):

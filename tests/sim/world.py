@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 from unittest import mock
@@ -15,16 +15,16 @@ from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Blocked, Queued, Waiting
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile
-from gpudeck.engine.errors import TaskFileError
-from tests.inside.sim import handover, host
+from gpudeck.engine.errors import DeckError, UsageError
+from tests.inside.sim import host
 from tests.sim import promises
 from tests.sim.box import Process, Simulated
 from tests.sim.client import SimClient, Wish, wishes
-from tests.sim.engine import How, SimEngine, cleared, state_folder
+from tests.sim.engine import HEADLESS, How, SimEngine, cleared, load
 from tests.sim.plan import Plan, edited, half_saved, with_another
 from tests.sim.promises import Broken
 from tests.sim.taskfiles import TaskFiles
-from tests.sim.wire import SimConnection, listening
+from tests.sim.wire import listening
 
 PIECES = 200_000
 """More of them, and a run will never end."""
@@ -94,7 +94,7 @@ class World:
 
     def _begin(self) -> None:
         for deck in self.plan.decks:
-            self._start(deck)
+            self.start(deck)
 
     def close(self) -> None:
         """Nothing of it is left, on disk or waiting."""
@@ -160,7 +160,7 @@ class World:
             self._calms[deck] += 1
             if self._calms[deck] > 2:
                 raise Broken(f"the run of {deck} does not end although users let go of all that they held")
-            self._start(deck, How() if self._calms[deck] == 2 else None)
+            self.start(deck, How() if self._calms[deck] == 2 else None)
             if self._calms[deck] == 2:
                 self._let_go_of_all(deck)
         return True
@@ -184,7 +184,7 @@ class World:
 
     # -- engines
 
-    def _start(self, deck: str, how: How | None = None) -> None:
+    def start(self, deck: str, how: How | None = None) -> None:
         """Somebody types `gpudeck`; where an engine has the lock, or the task file is broken, nothing comes of it."""
         if deck in self.engines:
             return
@@ -192,24 +192,26 @@ class World:
         plan, runs = self.plan, deck in self.box.disks
         if runs and self._faults and self.random.random() < plan.edits:
             self._edit(deck)
+        headless = not runs or self.random.random() < 0.5
+        how = how or (HEADLESS if headless else How())
         try:
-            file = self.task_files.load(self.task_files.path(deck))
-        except TaskFileError as error:
+            loaded = load(self.box, deck, how, self.folder, self.task_files.path(deck))
+        except DeckError as error:
             self.box.say(f"no engine of {deck} starts: {error}")
             self.seen["refused file"] += 1
-            self.box.after(self.random.uniform(0, 50), lambda: self._start(deck))
+            if (
+                isinstance(error, UsageError) and how is not HEADLESS
+            ):  # the run's selection means no task of the file any more
+                self.start(deck, HEADLESS)
+            else:
+                self.box.after(self.random.uniform(0, 50), lambda: self.start(deck))
             return
-        before = self.task_files.known(deck, handover.kept_file(state_folder(self.folder, deck)) or b"")
-        headless = not runs or self.random.random() < 0.5
-        how = how or (How("headless", ("failed", "changed", "stale"), "headless") if headless else How())
         self.box.say(f"an engine of {deck} starts, {how.mode} to {how.purpose}")
         engine = self.engine_kind(
             self.box,
             deck,
-            file,
-            before,
+            loaded,
             how,
-            self.folder,
             lambda task, attempt: plan.behaviour(deck, task, attempt),
             self._refusal,
             self._failed,
@@ -218,6 +220,7 @@ class World:
         self.engines[deck] = engine
         self.seen["unsettled"] += bool(engine.opened.unsettled)
         promises.of_wishes(deck, engine.deck, self.box.disks[deck].facts)
+        promises.of_options(deck, loaded, how.purpose)
 
     def _edit(self, deck: str) -> None:
         self._save(deck, edited(self.random, self.files[deck]))
@@ -261,13 +264,13 @@ class World:
         self.seen["left held"] += any(task.held for task in engine.deck.tasks)
         self.box.say(f"the engine of {engine.name} has ended")
         if self._faults and self.random.random() < 0.5:
-            self.box.after(self.random.uniform(0, 50), lambda: self._start(engine.name))
+            self.box.after(self.random.uniform(0, 50), lambda: self.start(engine.name))
 
     def _kill(self, engine: SimEngine) -> None:
         self.seen["unwritten"] += not engine.journal.idle
         engine.kill()
         del self.engines[engine.name]
-        self.box.after(self.random.choice([0.0, 0.1, 3.0, 60.0]), lambda: self._start(engine.name))
+        self.box.after(self.random.choice([0.0, 0.1, 3.0, 60.0]), lambda: self.start(engine.name))
 
     def _refusal(self) -> str:
         if self.refuse:
@@ -279,7 +282,7 @@ class World:
         raise error
 
     def _begun(self, new: Process) -> None:
-        promises.at_spawn(self.box, self.engines[new.deck].files, self.box.disks[new.deck].facts, new)
+        promises.at_spawn(self.box, self.engines[new.deck].files, self.specs, self.box.disks[new.deck].facts, new)
 
     def _told(self, process: Process) -> None:
         if (engine := self.engines.get(process.deck)) is not None:
@@ -302,7 +305,7 @@ class World:
                 case "box down":
                     self._go_down()
                     for deck in self.plan.decks:
-                        self.box.after(self.random.uniform(0, 30), lambda deck=deck: self._start(deck))
+                        self.box.after(self.random.uniform(0, 30), lambda deck=deck: self.start(deck))
                     return True
                 case "disk full":
                     disk = self.box.disks[engine.name]
@@ -315,7 +318,7 @@ class World:
                 case "refused":
                     self.refuse += 1
                 case "second start":
-                    self._start(engine.name)
+                    self.start(engine.name)
                 case "driver hangs":
                     self.box.hung_until = self.box.now + self.random.choice([5.0, 30.0, 120.0])
                     self.box.say("the driver of the GPUs hangs")
@@ -365,7 +368,7 @@ class World:
         if (engine := self.engines.get(deck)) is not None:
             engine.loop.within(engine.journal.look)
 
-    # -- clients, see `client.Town`
+    # -- clients
 
     def _come(
         self, deck: str, what: list[Wish], *, watches: bool | None = None, stays_s: float = 0.0, last: bool = False
@@ -381,25 +384,6 @@ class World:
             )
         )  # fmt: skip
 
-    def connect(self, deck: str) -> SimConnection | None:
-        return self.engines[deck].connect() if deck in self.engines else None
-
-    def engine_of(self, deck: str) -> SimEngine | None:
-        return self.engines.get(deck)
-
-    def start_for(self, deck: str) -> None:
-        """A command starts an engine, and then says what it came for."""
-        self._start(deck, How(purpose="act"))
-
-    def again(self, seconds: float, do: Callable[[], None]) -> None:
-        self.box.after(seconds, do)
-
-    def say(self, text: str) -> None:
-        self.box.say(text)
-
-    def found(self, error: Broken) -> None:
-        self.box.broken_promise = self.box.broken_promise or error
-
     # -- what must hold
 
     def _acknowledge(self, deck: str, fact: Fact) -> None:
@@ -409,7 +393,7 @@ class World:
     def _check(self) -> None:
         """Of the world, whoever looks."""
         served = {deck: engine.since for deck, engine in self.engines.items()}
-        promises.of_a_moment(self.box, self.specs, served, self.plan.slots)
+        promises.of_a_moment(self.box, self.specs, served)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
             if engine.stopped_at is not None and self.box.now - engine.stopped_at > _STOPS_S + self.box.late_s:
@@ -432,8 +416,7 @@ class World:
     def _check_replay(self, engine: SimEngine) -> None:
         """What the journal says is what the engine knows."""
         promises.of_wishes(engine.name, engine.deck, self.box.disks[engine.name].facts)
-        again, _ = engine.replayed()
-        for told in again.tasks:
+        for told in engine.replayed().tasks:
             if (live := engine.deck.by_name.get(told.name)) is None:
                 raise Broken(f"{told.name} of {engine.name} is in the journal alone")
             known, said = (NAMES[type(task.phase)] for task in (live, told))

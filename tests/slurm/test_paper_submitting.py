@@ -216,6 +216,34 @@ async def test_a_submission_in_doubt_whose_claim_a_job_has_is_that_job(rig: Pape
 
 
 @on_paper
+async def test_a_job_that_somebody_cancelled_while_its_sbatch_hung_was_cancelled(rig: PaperRig):
+    await rig.running()  # while there is one the queue is looked at
+    hangs = "until [ -e $here/go ]; do sleep 0.02; done; echo Socket timed out on send/recv operation >&2; exit 1"
+    rig.slurm.sbatch(hangs)
+    token = rig.start("true")
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
+    rig.slurm.row("70", "CANCELLED", text=f"gpudeck {token}")
+    await rig.looks()
+    (rig.slurm.folder / "go").touch()
+    assert (await rig.over_in_time(token)).cause == "cancelled"
+
+
+@on_paper
+async def test_a_refused_job_that_the_queue_shows_says_nothing_of_a_later_submission_in_doubt(rig: PaperRig):
+    await rig.running()  # while there is one the queue is looked at
+    held = "until [ -e $here/go ]; do sleep 0.02; done; echo Resource temporarily unavailable >&2; exit 1"
+    rig.slurm.sbatch(f"[ $did != 2 ] || {{ {held}; }}; echo Socket timed out on send/recv operation >&2; exit 1")
+    token = rig.start("true")
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
+    rig.slurm.row("50", "FAILED", text=f"gpudeck {token}")
+    await rig.looks()
+    (rig.slurm.folder / "go").touch()
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 3)
+    await rig.gone_in_time(token)
+    await rig.never_ran(token)
+
+
+@on_paper
 async def test_a_claim_that_says_no_job_ran_nothing_once_no_heart_has_beaten_for_long(rig: PaperRig):
     rig.slurm.refuse("Socket timed out on send/recv operation")
     token = rig.start("true")

@@ -11,7 +11,7 @@ from tests.fakes.snapshot_deck import ROWS, head, row
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, at, snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, answer
-from tests.inside.tui import ACTIONS, RESERVED, Action, DeckHeader, TaskTable
+from tests.inside.tui import ACTIONS, RESERVED, Action, DeckHeader, GpuPanes, TaskTable
 
 TUI = Path(__file__).parents[2] / "tui"
 MID_RUN = whole(ROWS, head(), EIGHT)
@@ -103,3 +103,39 @@ def test_every_action_of_the_table_is_handled_somewhere() -> None:
 
     sources = "".join(path.read_text() for path in TUI.rglob("*.py") if path.name != "actions.py")
     assert [action.id for action in ACTIONS if not any(name in sources for name in named(action))] == []
+
+
+@at(SMALL, LARGE)
+async def test_z_shows_the_pane_that_has_the_keys_alone_and_all_of_them_again(size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
+        table, panes = table_of(rig), rig.app.screen.query_one(GpuPanes)
+        before = table.size
+        await rig.press("z")
+        assert (table.size.width, panes.display and panes.region.area) == (size[0], 0)
+        assert table.size.width * table.size.height > before.width * before.height
+        await rig.press("z")
+        assert table.size == before
+        await rig.press("tab", "z")
+        assert (table.region.area, panes.size.width >= size[0] - 1) == (0, True)
+        await rig.press("tab")
+        assert table.size == before
+
+
+async def test_the_palette_finds_actions_by_the_words_of_other_tools() -> None:
+    async with snapshot_of(MID_RUN) as rig:
+        for word, action in {"quit": "leave  (q)", "restart": "retry  (r)", "theme": "theme gpudeck"}.items():
+            await rig.press("ctrl+p")
+            await rig.until_seen("apply  (a)")
+            await rig.press(*word)
+            await rig.until_seen(action)
+            await rig.press("escape")
+
+
+async def test_a_theme_of_the_palette_is_taken_at_once() -> None:
+    async with snapshot_of(MID_RUN) as rig:
+        await rig.press("ctrl+p")
+        await rig.until_seen("apply  (a)")
+        await rig.press(*"theme")
+        await rig.until_seen("theme atom-one-dark")
+        await rig.press("enter")
+        await rig.until(lambda: rig.app.theme != "gpudeck", "another theme")

@@ -175,8 +175,9 @@ def test_the_retry_menu_counts_failures_by_kind_and_gpu() -> None:
     rows = [*ENDED, row("e", "failed", kind="exit", gpus=(2,)), row("f", "failed", kind="exit", gpus=(3,))]
     question = asked(doing.retry_menu(rows, [rows[0]]))
     labels = {answer.id: answer.label for answer in question.answers}
-    assert labels["all"] == "all failed: 4"
-    assert (labels["kind exit"], labels["kind oom"]) == ("exit: 2", "oom: 1")
+    assert labels["all"] == "4 that failed, for whatever reason"
+    assert (labels["kind exit"], labels["kind oom"]) == ("2 that exited with an error", "1 that ran out of memory")
+    assert labels["gpu 2"] == "2 that failed on GPU 2, on another GPU"
     assert request(question.then("gpu 2")) == ("retry", {"tasks": ["a", "e"], "not_on": ["2"]})
     assert request(question.then("debug"))[1]["env"] == {"NCCL_DEBUG": "INFO", "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
     assert next(answer.key for answer in question.answers if answer.id == "debug") == "d"
@@ -199,7 +200,10 @@ def test_a_retry_with_debug_output_on_simulated_gpus_asks_nothing_of_torch_that_
 def test_the_retry_menu_offers_all_that_is_changed_and_all_that_is_stale() -> None:
     rows = [row("a", "succeeded", changed=True), row("b", "cached", stale=True), row("c", "succeeded", stale=True)]
     question = asked(doing.retry_menu(rows, []))
-    assert [answer.label for answer in question.answers[1:]] == ["all changed: 1", "all stale: 2"]
+    assert [answer.label for answer in question.answers[1:]] == [
+        "1 that an edit changed",
+        "2 that newer results made stale",
+    ]
     assert request(question.then("changed")) == ("retry", {"tasks": ["a"]})
     assert request(question.then("stale")) == ("retry", {"tasks": ["b", "c"]})
 

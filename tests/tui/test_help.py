@@ -72,6 +72,12 @@ def test_the_help_fits_few_pages(size: str, pages: int) -> None:
     assert len(pages_of("tasks", {}, *INSIDE[size]).pages) == pages
 
 
+@pytest.mark.parametrize("inside", INSIDE.values(), ids=INSIDE)
+def test_every_column_of_the_help_begins_with_a_title(inside: tuple[int, int]) -> None:
+    found = pages_of("tasks", {}, *inside)
+    assert {column[0].kind for page in found.pages for column in page} == {"title"}
+
+
 @pytest.mark.parametrize("here", PLACES)
 def test_the_help_begins_with_the_place_where_one_is(here: Where) -> None:
     assert titles(pages_of(here, {}, *INSIDE["80x24"]))[0] == PLACES[here]

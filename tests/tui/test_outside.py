@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from tests.inside.tui import editor_of, pager_of
+from tests.inside.tui import editor_of, logs_for_pager, pager_of
 
 APP = """
 import sys
@@ -96,6 +97,17 @@ def test_the_users_pager_goes_before_less(env: dict[str, str], command: list[str
 )
 def test_the_users_editor_goes_before_vi(env: dict[str, str], command: list[str]) -> None:
     assert editor_of(env) == command
+
+
+def test_a_pager_gets_of_a_progress_bar_what_a_terminal_would_show_last(tmp_path: Path) -> None:
+    log, bars = tmp_path / "attempt-1.out", tmp_path / "attempt-1.err"
+    log.write_text("epoch 1\n")
+    bars.write_bytes(b"begin\n 10%\r 50%\r100%\nend\xff\n 3%\r 4%\r")
+    with logs_for_pager([str(log), str(bars)]) as given:
+        assert given[0] == str(log)
+        assert Path(given[1]).name == bars.name
+        assert Path(given[1]).read_bytes() == b"begin\n100%\nend\xff\n 4%"
+    assert not os.path.exists(given[1])
 
 
 @pytest.mark.terminal

@@ -140,14 +140,14 @@ async def test_who_looks_at_the_top_goes_on_looking_at_it() -> None:
         assert "task-99" in cursor_line(app)
 
 
-async def test_a_cursor_that_nobody_moved_goes_to_the_top_of_a_sort() -> None:
+async def test_the_cursor_goes_to_the_top_of_a_sort() -> None:
     async with table_app(queued(100)) as (app, pilot):
         app.table.reverse()
         assert app.table.cursor_name == "task-99"
         app.table.move("down")
         app.table.reverse()
         await pilot.pause()
-        assert "task-98" in cursor_line(app)
+        assert "task-0" in cursor_line(app)
 
 
 async def test_s_goes_through_what_is_shown_and_back_to_the_file() -> None:

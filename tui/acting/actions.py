@@ -117,6 +117,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("filter", ("slash",), "filter", "Filter: words, state:failed, tag:x, gpu:2, node:a, name=value", footer=8),
     Action("sort", ("s",), "sort", "Sort by the next column; again on the last one: file order"),
     Action("reverse_sort", ("S",), "reverse", "Sort the other way round"),
+    Action("zoom", ("z",), "zoom", "This pane alone, or all of them again"),
     Action("copy_command", ("y",), "copy command", "Copy the command, to the clipboard"),
     Action("copy_table", ("Y",), "copy table", "Copy the table as it is shown, tab-separated"),
     Action("pager", ("v",), "$PAGER", "Open the log in $PAGER"),

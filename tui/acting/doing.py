@@ -210,6 +210,21 @@ def cancel_started(rows: Sequence[TaskRow]) -> Question | None:
     return Question(title, listed(names) if len(names) > 1 else (), answers, then)
 
 
+_FAILED_HOW = {
+    "exit": "exited with an error",
+    "signal": "a signal ended",
+    "oom": "ran out of memory",
+    "timeout": "ran into the timeout",
+    "missing output": "left an output out",
+    "stale output": "left an output as it was",
+    "watch": "a watch rule ended",
+    "spawn error": "could not be started",
+    "lost": "got lost",
+    "port taken": "found the port taken",
+    "preempted": "Slurm preempted",
+    "node_fail": "a node failed under",
+}
+"""Of one task or several, by the kind of failure."""
 _OWN_KEYS = {"debug": "d"}
 """Of the retry menu: the same whatever else it offers."""
 
@@ -221,18 +236,19 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
     again = _may("retry", chosen)
     groups: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
     if failed:
-        groups["all"] = (f"all failed: {len(failed)}", [row.name for row in failed], {})
+        groups["all"] = (f"{len(failed)} that failed, for whatever reason", [row.name for row in failed], {})
     for kind, count in Counter(row.kind for row in failed if row.kind).most_common(6):
         if count < len(failed):
-            groups[f"kind {kind}"] = (f"{kind}: {count}", [row.name for row in failed if row.kind == kind], {})
+            how = _FAILED_HOW.get(kind, f"failed: {kind}")
+            groups[f"kind {kind}"] = (f"{count} that {how}", [row.name for row in failed if row.kind == kind], {})
     on = Counter(gpu for row in failed for gpu in row.gpus)
     for gpu, count in on.most_common(4):
         names = [row.name for row in failed if gpu in row.gpus]
-        groups[f"gpu {gpu}"] = (f"failed on GPU {gpu}, on another one: {count}", names, {"not_on": [str(gpu)]})
+        groups[f"gpu {gpu}"] = (f"{count} that failed on GPU {gpu}, on another GPU", names, {"not_on": [str(gpu)]})
     if changed:
-        groups["changed"] = (f"all changed: {len(changed)}", changed, {})
+        groups["changed"] = (f"{len(changed)} that an edit changed", changed, {})
     if stale:
-        groups["stale"] = (f"all stale: {len(stale)}", stale, {})
+        groups["stale"] = (f"{len(stale)} that newer results made stale", stale, {})
     if again:
         names = [row.name for row in again]
         what = cut(clean(many(names)), _NAME_CELLS)
@@ -255,7 +271,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
 
     keys = iter("123456789acefgim")
     answers = [
-        Option("no", "nothing"),
+        Option("no", "no, do nothing"),
         *(Option(id_, text, _OWN_KEYS.get(id_) or next(keys, "")) for id_, (text, _, _) in groups.items()),
     ]
     return Question("Retry", (), tuple(answers), then)

@@ -12,13 +12,13 @@ from functools import lru_cache
 
 from rich.cells import cell_len
 
-from ...engine.text import measured
+from ...engine.text import DAY_S, HOUR_S, MINUTE_S, measured
+from ...engine.text import duration as duration
 from ...engine.text import plural as plural
 from ...engine.text import ranges as ranges
 
 TEXT_CHARS = 400
 """Of a text from outside no more is looked at."""
-MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 NUMBER_CELLS = 9
 _SPARKS = "▁▂▃▄▅▆▇█"
 _HEAPS = re.compile(r"([\u0300-\u036f]{3})[\u0300-\u036f]+")
@@ -106,21 +106,6 @@ def command_text(command: str | Sequence[str]) -> str:
 
 
 # -- times ------------------------------------------------------------------------------------------------------------
-
-
-def duration(seconds: float | None) -> str:
-    """Six characters at most, so that it changes seldom where it lasts: "42s", "12m04s", "3h12m", "2d07h", "120d"."""
-    if seconds is None or not math.isfinite(seconds):
-        return ""
-    whole = max(0, round(seconds))
-    if whole < MINUTE_S:
-        return f"{whole}s"
-    if whole < HOUR_S:
-        return f"{whole // MINUTE_S}m{whole % MINUTE_S:02d}s"
-    if whole < DAY_S:
-        return f"{whole // HOUR_S}h{whole % HOUR_S // MINUTE_S:02d}m"
-    days = whole // DAY_S
-    return f"{days}d{whole % DAY_S // HOUR_S:02d}h" if days < 100 else f"{days}d"
 
 
 def about(seconds: float | None) -> str:

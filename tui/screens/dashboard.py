@@ -178,6 +178,8 @@ class Dashboard(DeckScreen):
         super().__init__()
         self._cursor_log = CursorLog(self, lambda: self._table.cursor_name, self._show_keys)
         self._heights: Heights | None = None
+        self._zoomed: Where | None = None
+        """The pane that is seen alone."""
 
     def compose(self) -> ComposeResult:
         clocks, config = self.gpudeck.clocks, self.gpudeck.config
@@ -214,12 +216,17 @@ class Dashboard(DeckScreen):
         found = heights(width, height, body, len(self.deck.gpus), self.deck.total, lines=lines)
         if found == self._heights:
             return
-        self._heights = found
-        self.set_class(found.wide, "wide")
-        self.query_one("#side").styles.height = "100%" if found.wide else found.side
-        self.query_one(GpuPanes).styles.height = self.query_one(ClusterPane).styles.height = found.gpus
-        self.query_one(HostLine).display = bool(found.host)
-        self.query_one(LogView).styles.height = found.log or "1fr"
+        self._heights, alone = found, self._zoomed
+        self.set_class(found.wide and alone is None, "wide")
+        self.query_one("#tasks").display = alone in (None, "tasks")
+        self.query_one("#side").display = alone != "tasks"
+        self.query_one("#side").styles.height = "100%" if found.wide or alone else found.side
+        for pane in (self.query_one(GpuPanes), self.query_one(ClusterPane)):
+            pane.styles.height = "1fr" if alone else found.gpus
+        self.query_one(HostLine).display = bool(found.host) and alone is None
+        self.query_one(LogView).display = alone != "gpus"
+        self.query_one(LogView).styles.height = "1fr" if alone else found.log or "1fr"
+        self.set_class(alone == "log", "log-alone")
 
     @property
     def _table(self) -> TaskTable:
@@ -321,10 +328,20 @@ class Dashboard(DeckScreen):
         self._table.reverse()
 
     def do_next_pane(self) -> None:
+        self._zoom(None)
         self.focus_next()
 
     def do_previous_pane(self) -> None:
+        self._zoom(None)
         self.focus_previous()
+
+    def do_zoom(self) -> None:
+        self._zoom(None if self._zoomed else self.place)
+
+    def _zoom(self, pane: Where | None) -> None:
+        if pane != self._zoomed:
+            self._zoomed, self._heights = pane, None
+            self._divide()
 
     def act(self, action_id: str) -> None:
         if action_id in _MOVES:

@@ -15,7 +15,7 @@ from ..deck_app import DeckApp
 from ..drawing.format import command_text
 from ..logs.source import paged
 from ..model import DeckModel
-from ..terminal import pager_of, run_outside, with_content
+from ..terminal import logs_for_pager, pager_of, run_outside, with_content
 from ..widgets.key_bar import KeyBar
 from ..widgets.log.view import LogView
 
@@ -142,7 +142,8 @@ class DeckScreen(Screen[None]):
     def page(self, *paths: str) -> None:
         """Files in $PAGER, on the terminal that this screen lets go of meanwhile. Of several those that have something
         in them."""
-        problem = run_outside(self.gpudeck, [*pager_of(os.environ), *with_content(paths)])
+        with logs_for_pager(with_content(paths)) as logs:
+            problem = run_outside(self.gpudeck, [*pager_of(os.environ), *logs])
         if problem:
             self.gpudeck.tell(problem, error=True)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from rich.segment import Segment
@@ -16,6 +15,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from ...engine.logs.digest import digest
+from ...engine.protocol.alike import Alike, groups_of
 from ...engine.protocol.pages import Failure, Failures
 from ...engine.protocol.words import nodes_text
 from ..acting.actions import bindings, bindings_of
@@ -38,52 +38,6 @@ REASON_LINES = 4
 """Of the reason of the group under the cursor."""
 DIGEST_LINES = 12
 """Of what the log says at its end."""
-_VARYING = re.compile(r"0x[0-9a-fA-F]+|(?:/[^\s:'\",]+)+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-"""What differs between failures that are alike: addresses, paths, numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Alike:
-    """Failures of one kind that say the same, the newest first."""
-
-    kind: str
-    gist: str
-    """What their reasons have in common, "#" for what differs."""
-    reason: str
-    """As the newest has it."""
-    hint: str
-    failures: tuple[Failure, ...]
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What tells one group from another."""
-        return self.kind, self.gist
-
-    @property
-    def newest(self) -> Failure:
-        return self.failures[0]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(failure.task for failure in self.failures)
-
-
-def _key(failure: Failure) -> tuple[str, str]:
-    """What failures that are alike have in common."""
-    return failure.kind, _VARYING.sub("#", failure.reason)
-
-
-def groups_of(failures: Iterable[Failure]) -> list[Alike]:
-    """The largest first, then the newest."""
-    found: dict[tuple[str, str], list[Failure]] = {}
-    for failure in failures:
-        found.setdefault(_key(failure), []).append(failure)
-    groups: list[Alike] = []
-    for (kind, gist), alike in found.items():
-        alike.sort(key=lambda failure: -failure.ended)
-        newest = alike[0]
-        groups.append(Alike(kind, gist, newest.reason, newest.hint, tuple(alike)))
-    return sorted(groups, key=lambda group: (-len(group.failures), -group.newest.ended))
 
 
 def lines_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import ClassVar, Literal, cast
 
@@ -121,7 +121,8 @@ def _signs() -> list[HelpLine]:
 
 
 def _flow(sections: Sequence[Sequence[HelpLine]], height: int, *, blank: bool) -> list[tuple[HelpLine, ...]]:
-    """Columns of that many lines. No title stands alone at the foot of one, no blank line at its top."""
+    """Columns of that many lines. No title stands alone at the foot of one, no blank line at its top; one that begins
+    within a section has its title once more."""
     columns: list[list[HelpLine]] = [[]]
     for section in sections:
         if columns[-1] and len(columns[-1]) + 3 > height:
@@ -130,7 +131,7 @@ def _flow(sections: Sequence[Sequence[HelpLine]], height: int, *, blank: bool) -
             columns[-1].append(HelpLine())
         for line in section:
             if len(columns[-1]) >= height:
-                columns.append([])
+                columns.append([replace(section[0], text=f"{section[0].text} …")] if height > 1 else [])
             columns[-1].append(line)
     return [tuple(column) for column in columns]
 

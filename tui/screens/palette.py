@@ -16,6 +16,14 @@ from .deck_screen import DeckScreen
 
 _TASKS = 50
 """So many tasks are offered at most."""
+_HABITS = {
+    "leave": "quit exit detach close", "stop": "shutdown end", "pause": "unpause resume", "apply": "reload update",
+    "retry": "restart rerun again", "cancel": "terminate delete remove", "log": "tail output stdout", "sort": "order",
+}  # fmt: skip
+"""Words that other tools have for these actions."""
+_MEANT = 1000.0
+"""Above any likeness."""
+_KEPT = "Until you leave; `theme` in config.toml keeps it"
 
 
 class DeckCommands(Provider):
@@ -36,12 +44,13 @@ class DeckCommands(Provider):
         screen = self._deck_screen
         if screen is None:
             return
-        matcher = self.matcher(query)
+        matcher, word = self.matcher(query), query.strip().lower()
         for action in _offered():
             text = _title(action)
-            score = max(matcher.match(text), matcher.match(action.tip) * 0.8)
-            if score > 0:
+            if score := _score(action, word, matcher.match(text)):
                 yield Hit(score, matcher.highlight(text), partial(screen.act, action.id), help=action.tip)
+        for theme in sorted(self.app.available_themes) if "theme".startswith(word) and len(word) > 1 else ():
+            yield Hit(_MEANT, f"theme {theme}", partial(setattr, self.app, "theme", theme), help=_KEPT)
         found = 0
         for row in screen.deck.rows.values():
             if query.lower() in row.name.lower():
@@ -49,6 +58,13 @@ class DeckCommands(Provider):
                 found += 1
                 if found >= _TASKS:
                     return
+
+
+def _score(action: Action, word: str, likeness: float) -> float:
+    """How well an action fits what was typed; *likeness*: of its name."""
+    if any(other.startswith(word) for other in _HABITS.get(action.id, "").split()):
+        return _MEANT
+    return likeness or float(word in action.tip.lower())
 
 
 def _offered() -> list[Action]:

@@ -22,7 +22,7 @@ from ..inotify import Arrivals
 from ..programs import NOT_BEGUN, Answer
 from . import jobfiles
 from .calls import QUERY_S, SHOW_S, Calls, Queue, Shown, look_at_queue, show_jobs, why_silent
-from .job import Job, Stage, Stop, recovered
+from .job import Job, Seen, Stage, Stop, recovered
 from .jobfiles import UNABLE, VOID, Files, Left, Wanted
 from .next_step import Kill, Limits, Step, next_step
 from .parse import SACCT, SQUEUE, SlurmJob, Submission, is_full, sacct_jobs
@@ -603,7 +603,9 @@ class SlurmLauncher:
             self._held(job)
 
     def _back(self, sent: Sequence[Job]) -> None:
+        """What the queue showed of them was what Slurm refused."""
         for job in sent:
+            job.seen = Seen()
             self._move(job, "queued")
         self._outbox.again(sent)
 

@@ -165,6 +165,8 @@ def _doubt(job: Job, now: float, limits: Limits) -> Step:
     if job.seen.claimed:
         # Whoever took it was gone, or its disk full, before it said who it is: it ran nothing, and no other will.
         return _once_silent(job, now, limits, _never_ran(job, now, _UNBEGUN))
+    if job.seen.row:  # it had come and gone while sbatch ran
+        return Submitted(job.token, job.seen.row)
     return "claim" if job.seen.absent_s >= 2 * limits.message_timeout_s else "wait"
 
 

@@ -149,9 +149,9 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._change(lambda: self._sort(column, descending))
 
     def _sort(self, column: str, descending: bool) -> None:
+        """Whoever sorts wants to see what comes first."""
         self._state.set_sort(column, descending=descending)
-        if self._moved_at == float("-inf"):  # a cursor that nobody has moved marks the top, not a task
-            self._state.move_to(0)
+        self._state.move_to(0)
 
     def next_sort(self) -> str:
         """By the next column that is shown, after the last one as in the file. Returns which."""

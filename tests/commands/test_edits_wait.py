@@ -1,0 +1,137 @@
+"""An edit of the task file waits until somebody applies it, whatever brings an engine back meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rigs.desk import Desk, at_desk
+
+DECK = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "first"
+    command = "read _ <gate"
+    [[task]]
+    name = "next"
+    command = "echo old"
+    [[task]]
+    name = "last"
+    command = "true"
+"""
+EDITED = DECK.replace("echo old", "echo new") + '[[task]]\nname = "more"\ncommand = "true"\n'
+SOON = {"next": 0, "last": 0, "more": 0}
+
+
+async def left_with_an_edit(desk: Desk) -> None:
+    """The first task runs, two are queued, no engine runs; the file has another command and a new task, refused."""
+    await desk.start()
+    await desk.until_state("first", "running")
+    await desk.leave()
+    desk.write(EDITED)
+    asked = desk.begin("apply", keys="n\n")
+    assert "nothing was applied" in (await asked.finish()).out
+
+
+@pytest.mark.parametrize("words", ["priority last 1", "hold last", "retry first", "unpause", "pause"])
+@at_desk(DECK, SOON)
+async def test_an_edit_that_was_refused_is_taken_up_by_no_other_command(desk: Desk, words: str) -> None:
+    await left_with_an_edit(desk)
+    await desk.command(*words.split())
+    await desk.ends("first")
+    if words == "pause":
+        assert (await desk.command("unpause")).code == 0
+    await desk.until(lambda: "next" in desk.started)
+    assert (desk.order("next").argv[-1], "more" in desk.started) == ("echo old", False)
+    planned = (await desk.command("apply", "--dry-run")).out
+    assert "more" in planned
+    assert (await desk.command("apply", "-y")).code == 0
+    await desk.until(lambda: "more" in desk.started)
+
+
+@at_desk(DECK, SOON)
+async def test_an_engine_in_the_place_of_one_that_vanished_goes_on_with_the_file_as_it_was(desk: Desk) -> None:
+    await left_with_an_edit(desk)
+    await desk.start(purpose="resume")
+    await desk.ends("first")
+    await desk.until(lambda: {"next", "last"} <= set(desk.started))
+    await desk.settle()
+    assert (desk.order("next").argv[-1], "more" in desk.started) == ("echo old", False)
+
+
+@at_desk(DECK, SOON)
+async def test_a_task_that_was_taken_out_by_an_edit_which_was_refused_still_runs(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    await desk.leave()
+    desk.write(DECK.replace('[[task]]\n    name = "next"\n    command = "echo old"\n', ""))
+    assert "nothing was applied" in (await desk.begin("apply", keys="n\n").finish()).out
+    assert (await desk.command("priority", "last", "1")).code == 0
+    await desk.ends("first")
+    await desk.until(lambda: {"next", "last"} <= set(desk.started))
+
+
+@at_desk(DECK, SOON)
+async def test_what_add_put_beside_a_waiting_edit_is_not_lost_with_the_engine(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    desk.write(EDITED)
+    assert (await desk.command("add", "--name", "added", "--", "true")).code == 0
+    await desk.leave()
+    desk.ending["added"] = desk.ending["last"]
+    await desk.start(purpose="resume")
+    await desk.ends("first")
+    await desk.until(lambda: {"next", "last", "added"} <= set(desk.started))
+    await desk.settle()
+    assert (desk.order("next").argv[-1], "more" in desk.started) == ("echo old", False)
+
+
+@at_desk(DECK, {"first": 0, **SOON})
+async def test_unpause_of_an_ended_run_that_is_not_paused_starts_nothing(desk: Desk) -> None:
+    assert await desk.run() == 0
+    desk.write(EDITED)
+    assert "nothing is paused" in (await desk.command("unpause")).out
+    assert "more" not in desk.started
+
+
+@at_desk(DECK, {"first": 0, **SOON})
+async def test_apply_refuses_a_file_that_was_saved_again_while_the_question_stood(desk: Desk) -> None:
+    assert await desk.run() == 0
+    desk.write(EDITED)
+    asked = desk.begin("apply", keys="")
+    await asked.until("apply this?")
+    desk.write(EDITED.replace("echo new", "echo newer"))
+    asked.type("y\n")
+    done = await asked.finish()
+    assert (done.code, "look at it anew" in done.err) == (2, True)
+    await desk.later(60)
+    assert desk.started == ["first", "next", "last"]
+
+
+@pytest.mark.parametrize("words", ["hold last", "cancel last", "priority last 1", "gpus drain 0"])
+@at_desk(DECK, SOON)
+async def test_after_all_tasks_were_stopped_nothing_starts_again_for_another_task(desk: Desk, words: str) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    assert (await desk.command("stop", "--tasks")).code == 0
+    done = await desk.command(*words.split())
+    assert (done.code, "`gpudeck start` runs the deck" in done.err) == (0, True)
+    await desk.later(60)
+    assert (desk.started, desk.runs) == (["first"], False)
+
+
+@at_desk(DECK, {"first": 0, **SOON})
+async def test_what_an_ended_run_left_out_is_cancelled_and_held_for_the_next(desk: Desk) -> None:
+    assert await desk.run("--only", "first") == 0
+    assert "next (cancelled)" in (await desk.command("cancel", "next")).out
+    assert "last (held)" in (await desk.command("hold", "last")).out
+    assert (await desk.command("start")).code == 0
+    await desk.later(60)
+    assert desk.started == ["first"]
+
+
+@at_desk(DECK, SOON)
+async def test_retry_says_that_an_edit_waits(desk: Desk) -> None:
+    await left_with_an_edit(desk)
+    await desk.command("cancel", "next")
+    assert "`gpudeck apply` takes it up" in (await desk.command("retry", "next")).err
