@@ -162,6 +162,10 @@ class Case:
     def complaints(self, wanted: Codes) -> list[str]:
         return self.books.complaints(wanted, self.forgotten)
 
+    def is_linked(self, task: str) -> bool:
+        """What the engine writes beside a task that has begun is there."""
+        return (self.folder / self.log_dir / task / "latest.log").is_symlink()
+
     def close(self) -> None:
         self.lives.close()
         self.books.end_tasks()
@@ -172,7 +176,7 @@ class Case:
 _REACHED: Mapping[str, Callable[[Case], object]] = {
     "waiting": lambda case: case.ledger.begun("keeper"),
     "starting": lambda case: (case.folder / "seam/held").exists(),
-    "running": lambda case: case.ledger.begun("subject"),
+    "running": lambda case: case.ledger.begun("subject") and case.is_linked("subject"),
     "stopping": lambda case: [line for line in case.ledger.lines("asked") if line.task == "subject"],
     "backoff": lambda case: case.engine.ended("subject"),
 }
