@@ -113,7 +113,7 @@ def load(
     """Expand a task file for a *purpose*, under the options that hold when *given* is said in *environ*.
 
     *environment*: what attempts start from, where the caller's is not it. *gpus_of*: finds the GPUs; else the driver is
-    asked. *lenient*: a selection that means no task any more selects all; so does that of a run that has ended.
+    asked. *lenient*: a selection that means no task any more selects all; so does that of a run that has ended, unless it is *given*.
     Raises TaskFileError, UsageError (options and GPUs that cannot be meant) and EngineUnavailableError (no driver).
     """
     past = past or Past()
@@ -121,7 +121,7 @@ def load(
     options = holding(purpose, past.told, given)
     chosen = past.facts if has_selection(given) or not has_selection(options) else chosen_by(past.facts)
     gpus_of = gpus_of or partial(gpus_for, source, limiting(environ, environment), environment)
-    ended = not past.told.unfinished and purpose not in BEGINS
+    ended = not (past.told.unfinished or purpose in BEGINS or has_selection(given))
     loader = Loader(source, environment, past, gpus_of, chosen, lenient or ended)
     try:
         loaded = loader.under(options)

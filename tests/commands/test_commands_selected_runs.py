@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gpudeck.engine.errors import UsageError
 from tests.rigs.desk import Desk, at_desk
 
 CHAIN = """
@@ -118,3 +121,10 @@ async def test_a_start_that_goes_on_with_a_selection_of_no_task_any_more_says_ho
     assert done.code == 2
     assert "--only bad: no task matches. The run that goes on was started with that: `gpudeck start --only" in done.err
     assert (await desk.command("start", "--only", "*")).code == 0
+
+
+@at_desk(CHAIN, ENDS)
+async def test_a_mistaken_selection_is_refused_also_after_a_run_has_ended(desk: Desk) -> None:
+    await desk.run()
+    with pytest.raises(UsageError, match="no task matches"):
+        await desk.start("--only", "nothing-of-that-name")
