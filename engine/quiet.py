@@ -70,7 +70,7 @@ class QuietStart:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._deck.quiet and self._notes_only and not self._clients():
+        if self._deck.quiet and self._notes_only:
             self._leave("it was started to note what was asked for")
         elif self._deck.quiet:
             self._deck.quiet = False

@@ -43,6 +43,7 @@ def run(command: Command) -> int:
             _add_live(place, addition, connection, as_json=command.flag("json"))
         return 0
     added = _add(place, addition, place.options, fits=_fitting(place))
+    _take(place, added)
     _tell(added, as_json=command.flag("json"))
     if command.flag("start"):
         with replace(place, options=replace(place.options, also=added.names)).start() as connection:
@@ -59,6 +60,16 @@ def run(command: Command) -> int:
     if paused := _paused(place):
         place.say(f"{field_text(paused)}, nothing starts: `gpudeck unpause` starts tasks again")
     return 0
+
+
+def _take(place: Place, added: Added) -> None:
+    """A run that goes on takes what was added along, whoever brings its engine back; other edits wait."""
+    from ...engine.decks.handover import keep_text, kept_file
+    from ...engine.decks.loading import past_in
+
+    state = find_state(place.path, place.options)
+    if state is not None and (kept := kept_file(state.path)) and past_in(state).told.unfinished:
+        keep_text(state.path, kept.rstrip(b"\n") + b"\n\n" + added.text.encode())
 
 
 def _paused(place: Place) -> str:

@@ -78,6 +78,9 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
             answer = engine.request("apply", digest=plan.digest, **({"keep": True} if keep else {}))
             if not answer["changes"]:  # after a run has ended the engine begins with the file as it is
                 told.note(f"apply: {field_text(words.summary(plan))}")
+            for line in answer["lines"]:
+                if line not in lines:  # a setting that an engine which runs cannot change
+                    told.note(field_text(line))
             told.applied({**answer, "applied": {**answer["applied"], "plan": msgspec.to_builtins(plan)}})
         elif changed and keep:
             told.applied(engine.request("apply", keep=True))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from ..core.readings import GpuReading, Process
 from ..core.spec import TaskSpec
 from ..ports import Inventory, Telemetry
-from .host import boottime_s
-from .nvml.probe import has_nvidia_hardware
+from .host import boottime_s, has_nvidia_hardware
 from .sampling import SampledProbe
 from .simulated_gpus import LIMIT_W, TOTAL_MIB, simulated_gpus
 

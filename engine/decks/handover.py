@@ -25,7 +25,12 @@ _DECODER = msgspec.json.Decoder(list[Kept])
 def keep_file(state: str, file: DeckFile) -> None:
     """Remember *file* in the state folder. Where that cannot be done nothing is remembered; that of a part of a file
     changes nothing."""
-    path, content = os.path.join(state, _FILE), file.text.encode()
+    keep_text(state, file.text.encode())
+
+
+def keep_text(state: str, content: bytes) -> None:
+    """See `keep_file`."""
+    path = os.path.join(state, _FILE)
     if not content or kept_file(state) == content:
         return
     try:

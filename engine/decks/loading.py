@@ -113,8 +113,7 @@ def load(
     """Expand a task file for a *purpose*, under the options that hold when *given* is said in *environ*.
 
     *environment*: what attempts start from, where the caller's is not it. *gpus_of*: finds the GPUs; else the driver is
-    asked. *lenient*: a selection that means no task any more selects all; so does one of an ended run that is not *given*
-    anew.
+    asked. *lenient*: a selection that means no task any more selects all; so does one of an ended run, if not *given*.
     Raises TaskFileError, UsageError (options and GPUs that cannot be meant) and EngineUnavailableError (no driver).
     """
     past = past or Past()

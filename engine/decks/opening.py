@@ -20,7 +20,7 @@ from ..core.events import AttemptStarting
 from ..core.phases import FINAL
 from ..core.recorded import recorded
 from ..core.spec import DeckFile, DeckSettings
-from ..errors import EngineUnavailableError
+from ..errors import EngineUnavailableError, TaskFileError
 from ..logs.files import LogFolder
 from ..ports import GpuProbe
 from ..snapshot.fit import check_snapshot
@@ -29,7 +29,7 @@ from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import check_together
 from ..taskfile.settings import stem_of
-from ..taskfile.source import read_source
+from ..taskfile.source import Source, read_source
 from . import handover
 from .cluster import (
     may_have_jobs,
@@ -108,11 +108,23 @@ def open_deck(
         original = _settled(path, state, given)
         past, recovered = _past(journal, state, settings, lock, takeover=takeover, options=encode(given))
         environment, other = _run_environment(past, environ, service=service)
+        passed_over = ""
+
+        def loaded_from(source: Source) -> Loaded:
+            found = load(source, given, environ, past=past, purpose=purpose, environment=environment)
+            return _checked(found) if purpose != "stop" else found
+
         if first is not None and not past.facts and environment == first.environment:
             loaded = replace(first, past=past)
         else:
-            loaded = load(source, given, environ, past=past, purpose=purpose, environment=environment)
-            loaded = _checked(loaded) if purpose != "stop" else loaded
+            try:
+                loaded = loaded_from(source)
+            except TaskFileError as error:
+                if taken is None or not os.path.exists(path):
+                    raise
+                loaded = loaded_from(read_source(path))
+                passed_over = f"the task file as the deck took it last cannot be used any more ({error.problems[0]}): "
+                passed_over += "the deck takes it as it is now"
         _refuse_wrong_place(loaded, given)
         opened = _adopted(loaded, lock, journal, takeover=takeover, copy=bool(original))
         opened.held = held(loaded.options, given, unfinished=past.told.unfinished)
@@ -122,7 +134,7 @@ def open_deck(
             opened.warnings += [
                 f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
             ]
-        opened.warnings += filter(None, [recovered, other, opened.held])
+        opened.warnings += filter(None, [passed_over, recovered, other, opened.held])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
         opened.warnings += OtherDecks(loaded.file).at_work(left)
         note_state(path, loaded.file.settings, stem, state)
@@ -137,9 +149,18 @@ def _taken(path: str, given: RunOptions, purpose: Purpose) -> bytes | None:
     """The task file as the deck took it last, where it is to be read so; None: nobody knows, or it is not. After a run
     has ended the file rules, as it is now."""
     state = find_state(path, given) if purpose in AS_TAKEN else None
-    if state is None or not (purpose == "stop" or past_in(state).told.unfinished):
+    if state is None or not (purpose in ("stop", "resume") or past_in(state).told.unfinished):
         return None
-    return handover.kept_file(state.path)
+    content = handover.kept_file(state.path)
+    try:
+        moved = bool(content) and _state_dir(read_source(path), given) != _state_dir(read_source(path, content), given)
+    except TaskFileError:  # the file is gone or broken; what was taken is told of where it is read
+        moved = False
+    return None if moved else content or None
+
+
+def _state_dir(source: Source, given: RunOptions) -> str:
+    return load_settings(source, given).state_dir
 
 
 def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:

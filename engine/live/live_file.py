@@ -159,21 +159,27 @@ class LiveFile:
             )
             self._looking.seen = reading.file.digest
             rest = await self._planned(reading) or None
-            await self._worker(lambda: self._keep_with(reading, names, whole=rest is None))
+            opened = self._opened
+            kept = reading.file.text if rest is None else await self._worker(lambda: self._kept_with(reading, names))
+            opened.file = replace(opened.file, text=kept)  # what is kept again where the options change, say
+            await self._worker(lambda: handover.keep_file(opened.state.path, opened.file))
             self._wait_for(rest)
         self._tell(applied)
         return applied
 
-    def _keep_with(self, reading: Reading, names: Collection[str], *, whole: bool) -> None:
-        """What the deck has taken of the file is kept: all of it, or, beside edits that wait, what was added to its
-        end."""
-        file, state = reading.file, self._opened.state.path
-        if not whole:
-            lines = file.text.splitlines(keepends=True)
-            first = min((spec.line for spec in file.tasks if spec.name in names), default=len(lines) + 1)
-            kept = (handover.kept_file(state) or b"").decode()
-            file = replace(file, text=f"{kept}\n{''.join(lines[first - 1 :])}") if kept else file
-        handover.keep_file(state, file)
+    def _kept_with(self, reading: Reading, names: Collection[str]) -> str:
+        """A task file that says what the deck has, while edits wait beside what was added to the end of the file: the
+        one that it took before, and those lines. Where that comes to something else, all of the file counts as
+        taken: what was asked for must not be lost with the engine."""
+        file, opened = reading.file, self._opened
+        lines = file.text.split("\n")
+        first = min((spec.line for spec in file.tasks if spec.name in names), default=len(lines) + 1)
+        before = (handover.kept_file(opened.state.path) or b"").decode()
+        text = "\n".join([before.rstrip("\n"), "", *lines[first - 1 :]])
+        with contextlib.suppress(DeckError):
+            if self._reader.work_of(text) == {spec.name: spec.fingerprint for spec in opened.file.tasks}:
+                return text
+        return file.text
 
     async def change(self, args: ChangeArgs) -> str:
         """Let the deck go on under other options; returns a line that tells what has become other, "" for nothing.

@@ -76,6 +76,12 @@ class Reader:
             total.update(spec.fingerprint.encode())
         return Reading(file, total.hexdigest(), chosen, later, options if options != before else None)
 
+    def work_of(self, text: str) -> dict[str, str]:
+        """What tasks of this deck a file of such *text* would say: fingerprints by name. Raises DeckError."""
+        source = read_source(self._opened.file.shown, text.encode())
+        file = self._load(source, decode(self._opened.options)).file
+        return {spec.name: spec.fingerprint for spec in file.tasks}
+
     def under(self, options: RunOptions) -> Reading:
         """What the deck has, under other options: the file is not read, lest edits of it came along.
 

@@ -104,7 +104,8 @@ class OfflineLook:
     @property
     def under_way(self) -> bool:
         """Something of it runs, or may: whoever acts on the deck needs an engine that goes on with the run."""
-        return self.deck.unfinished and bool(self.deck.deck.active)
+        standing = (self.deck.standing(token) for token in self.deck.deck.active)
+        return self.deck.unfinished and any(each in ("runs", "unknown") for each in standing)
 
     @property
     def never_ran(self) -> list[str]:

@@ -111,12 +111,12 @@ class Requests:
                 return {**reply, "note": self._note() or self._of_halt(halted)}
             case "cancel" | "kill" | "hold" | "release" | "accept" as verb:
                 given = self._to(TasksArgs, args)
-                await self._take_in(given.tasks)
+                if verb in ("cancel", "hold"):
+                    await self._take_in(given.tasks)
                 reply = await self._verb(Verb(verb, self._names(given.tasks), by=given.by))
                 return {**reply, "note": self._note()} if verb == "release" else reply
             case "priority":
                 chosen = self._to(PriorityArgs, args)
-                await self._take_in(chosen.tasks)
                 return await self._verb(Verb("priority", self._names(chosen.tasks), chosen.value, by=chosen.by))
             case "pause" | "unpause" as verb:
                 return await self._verb(Verb(verb, by=self._to(PauseArgs, args).by))

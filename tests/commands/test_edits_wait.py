@@ -135,3 +135,66 @@ async def test_retry_says_that_an_edit_waits(desk: Desk) -> None:
     await left_with_an_edit(desk)
     await desk.command("cancel", "next")
     assert "`gpudeck apply` takes it up" in (await desk.command("retry", "next")).err
+
+
+@at_desk(DECK, {**SOON, "needy": 0, "added": 0})
+async def test_what_was_added_runs_after_a_crash_also_where_it_needs_a_task_of_the_waiting_edit(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    desk.write(EDITED)
+    assert (await desk.command("add", "--name", "needy", "--needs", "more", "--", "true")).code == 0
+    await desk.leave()
+    assert (await desk.command("priority", "last", "1")).code == 0
+    await desk.ends("first")
+    await desk.until(lambda: "needy" in desk.started)
+
+
+@at_desk(DECK, {**SOON, "added": 0})
+async def test_what_was_added_outlives_a_change_of_options_and_a_second_add(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    desk.write(EDITED)
+    for name in ("added", "again"):
+        assert (await desk.command("add", "--name", name, "--", "true")).code == 0
+    assert (await desk.command("start", "--slots-per-gpu", "2")).code == 0
+    await desk.leave()
+    await desk.start(purpose="resume")
+    rows = await desk.rows()
+    assert {rows[name]["gone"] for name in ("added", "again")} == {False}
+
+
+@at_desk(DECK + 'env_file = "my.env"\n', SOON)
+async def test_a_kept_file_that_cannot_be_used_any_more_bars_nothing(desk: Desk) -> None:
+    (desk.folder / "my.env").write_text("A=1\n")
+    await desk.start()
+    await desk.until_state("first", "running")
+    await desk.leave()
+    (desk.folder / "my.env").unlink()
+    desk.write(DECK)
+    done = await desk.command("hold", "last")
+    assert (done.code, "cannot be used any more" in (desk.folder / "logs/deck.log").read_text()) == (0, True), done.err
+
+
+@at_desk(DECK, {"first": 0, **SOON})
+async def test_an_edit_still_waits_after_the_engine_of_an_ended_run_has_vanished(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("last", "succeeded")
+    await desk.leave()
+    desk.write(EDITED)
+    await desk.start(purpose="resume")
+    await desk.later(5)
+    assert "more" not in desk.started
+    assert "more" in (await desk.command("apply", "--dry-run")).out
+
+
+@at_desk(DECK, SOON)
+async def test_what_is_added_without_an_engine_to_an_unfinished_run_starts_with_the_rest(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    assert (await desk.command("pause")).code == 0
+    await desk.leave()
+    desk.ending["added"] = desk.ending["last"]
+    assert (await desk.command("add", "--name", "added", "--", "true")).code == 0
+    assert (await desk.command("unpause")).code == 0
+    await desk.ends("first")
+    await desk.until(lambda: {"next", "last", "added"} <= set(desk.started))

@@ -20,14 +20,14 @@ from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.adapters.claims.file import WRAPPER_FD, LockFile, byte_of, inherited, is_locked, lock_folder
 from gpudeck.engine.adapters.claims.names import Claim, Entry, claims_on, describe
-from gpudeck.engine.adapters.host import boottime_s
+from gpudeck.engine.adapters.host import boottime_s, has_nvidia_hardware
 from gpudeck.engine.adapters.inotify import Arrivals
 from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactError, place
 from gpudeck.engine.adapters.journal.db import SCHEMA, Schema, look_at, open_db
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.nvml.calls import Nvml
 from gpudeck.engine.adapters.nvml.device import Device, owned, reasons_in_words
-from gpudeck.engine.adapters.nvml.probe import NvmlProbe, has_nvidia_hardware
+from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.adapters.processes import adopt, launcher, proc, record, wrapper
 from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.adapters.processes.wrapper import RAISED_BY, ChildrenFirst, arguments_of, wrapper_text

@@ -15,7 +15,7 @@ from typing import TypeVar
 from ...core.readings import GpuReading
 from ...ports import GpuInfo, Inventory, Telemetry
 from ..background import within
-from ..host import boottime_s, names_in, read_text
+from ..host import boottime_s, has_nvidia_hardware
 from ..sampling import SampledProbe
 from .calls import Handle, Nvml, NvmlError
 from .device import Device
@@ -169,30 +169,6 @@ def or_none(call: Callable[[Handle], T], handle: Handle) -> T | None:
 
 
 # -- without the driver -----------------------------------------------------------------------------------------------
-
-
-_NVIDIA = "0x10de"
-_DISPLAY_CLASS = "0x03"
-
-
-def has_nvidia_hardware(sys_root: str = "/sys", dev_root: str = "/dev") -> bool:
-    """True where the PCI bus has an NVIDIA display device or /dev has NVIDIA nodes.
-
-    Network cards of the same vendor are of another class. A device bound to another driver still counts.
-    """
-    return _has_device_nodes(dev_root) or _on_pci(f"{sys_root}/bus/pci/devices")
-
-
-def _has_device_nodes(dev_root: str) -> bool:
-    return any(name.startswith("nvidia") for name in names_in(dev_root))
-
-
-def _on_pci(folder: str) -> bool:
-    return any(
-        read_text(f"{folder}/{name}/vendor").strip() == _NVIDIA
-        and read_text(f"{folder}/{name}/class").startswith(_DISPLAY_CLASS)
-        for name in names_in(folder)
-    )
 
 
 # -- what an examination asks of each card and sampling does not ------------------------------------------------------

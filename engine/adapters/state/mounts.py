@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ..processes import proc
-
 MOUNTS = "/proc/self/mountinfo"
 
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -38,7 +36,12 @@ def file_system(path: str, mounts: str = MOUNTS) -> str:
 
 
 def _mount_points(mounts: str) -> Iterator[tuple[str, str]]:
-    for line in (proc.read(mounts) or b"").splitlines():
+    try:
+        with open(mounts, "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    for line in lines:
         before, _, after = line.partition(b" - ")
         columns = before.split()
         if len(columns) > 4 and after:
