@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from ...engine.text import field_text, names_text, plural
 from .look import LiveLook, Look, nobody, rows_of
 from .rows import is_text
 from .screen import agreed, print_json
+from .stop import stop_engine
 
 
 def run(command: Command) -> int:
@@ -28,7 +29,7 @@ def run(command: Command) -> int:
     verb, words, told = command.verb, list(command.words), Telling(command)
     more = _arguments(command, words)
     place = Place.of(command)
-    connection, answered = place.attach(), False
+    connection, answered, started = place.attach(), False, False
     if connection is not None:
         place.tell_environment()
     else:
@@ -43,9 +44,10 @@ def run(command: Command) -> int:
 
             refuse_other_gpus(place, gpus)
         connection = place.start("act" if verb == "retry" or found.under_way else "note")
+        started = True
         if verb == "retry" and (new := len(found.never_ran)):
             place.say(f"{plural(new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
-    with connection:
+    with connection, _alone(connection) if started else contextlib.nullcontext(_Undone()) as undone:
         names: list[str] = connection.request("select", select=words)
         if not names:
             return told.nobody(words)
@@ -62,12 +64,32 @@ def run(command: Command) -> int:
         if command.flag("debug"):
             simulated = connection.request("status")["head"]["simulated"]
             more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
+        undone.so = False
         note = connection.request(verb, tasks=[row.name for row in chosen], **more).get("note", "")
         told.done(before, rows_of(connection, [row.name for row in chosen]), more.get("value"), field_text(note))
         if note:
             place.say(field_text(note))
         _hint(verb, connection, place)
     return 0
+
+
+@dataclass(slots=True)
+class _Undone:
+    so: bool = True
+    """Nothing was asked of the engine that had to be started."""
+
+
+@contextlib.contextmanager
+def _alone(connection: Connection) -> Generator[_Undone]:
+    """An engine that was started for what came to nothing (answered with n, no such task) leaves as it came: nothing
+    starts."""
+    undone = _Undone()
+    try:
+        yield undone
+    finally:
+        if undone.so:
+            with contextlib.suppress(DeckError):
+                stop_engine(connection)
 
 
 def _hint(verb: str, connection: Connection, place: Place) -> None:

@@ -33,7 +33,7 @@ async def left_with_an_edit(desk: Desk) -> None:
     assert "nothing was applied" in (await asked.finish()).out
 
 
-@pytest.mark.parametrize("words", ["priority last 1", "hold last", "retry first", "unpause", "pause"])
+@pytest.mark.parametrize("words", ["priority last 1", "hold last", "unpause", "pause"])
 @at_desk(DECK, SOON)
 async def test_an_edit_that_was_refused_is_taken_up_by_no_other_command(desk: Desk, words: str) -> None:
     await left_with_an_edit(desk)
@@ -198,3 +198,17 @@ async def test_what_is_added_without_an_engine_to_an_unfinished_run_starts_with_
     assert (await desk.command("unpause")).code == 0
     await desk.ends("first")
     await desk.until(lambda: {"next", "last", "added"} <= set(desk.started))
+
+
+@pytest.mark.parametrize("words", ["cancel *", "hold nowhere"])
+@at_desk(DECK, SOON)
+async def test_what_is_answered_with_n_or_means_nothing_goes_on_with_no_run(desk: Desk, words: str) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    await desk.leave()
+    done = await desk.begin(*words.split(), keys="n\n").finish()
+    assert done.code != 0
+    await desk.until(lambda: not desk.runs)
+    await desk.ends("first")
+    await desk.later(60)
+    assert desk.started == ["first"]
