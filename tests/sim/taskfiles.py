@@ -74,7 +74,7 @@ class TaskFiles:
     def served(self) -> Iterator[None]:
         """Engines read and watch these."""
         with (
-            mock.patch.object(reading, "read_source", lambda path: path),
+            mock.patch.object(reading, "read_source", lambda path, content=None: content or path),
             mock.patch.object(loading, "read_source", lambda _, content: content),
             mock.patch.object(taskfile_load, "load", self.load),
             mock.patch.object(looking, "FileWatch", self._watch),
