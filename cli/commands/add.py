@@ -64,12 +64,12 @@ def run(command: Command) -> int:
 
 def _take(place: Place, added: Added) -> None:
     """A run that goes on takes what was added along, whoever brings its engine back; other edits wait."""
-    from ...engine.decks.handover import keep_text, kept_file
+    from ...engine.decks.handover import keep_text, kept_file, with_added
     from ...engine.decks.loading import past_in
 
     state = find_state(place.path, place.options)
     if state is not None and (kept := kept_file(state.path)) and past_in(state).told.unfinished:
-        keep_text(state.path, kept.rstrip(b"\n") + b"\n\n" + added.text.encode())
+        keep_text(state.path, with_added(kept, added.text))
 
 
 def _paused(place: Place) -> str:

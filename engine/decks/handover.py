@@ -40,6 +40,11 @@ def keep_text(state: str, content: bytes) -> None:
             os.unlink(path)
 
 
+def with_added(kept: bytes, tables: str) -> bytes:
+    """The kept file with *tables* at its end, as `add` puts them behind the file."""
+    return kept.rstrip(b"\n") + b"\n\n" + tables.encode()
+
+
 def kept_file(state: str) -> bytes | None:
     """What was taken last; None: nobody knows."""
     try:

@@ -174,8 +174,8 @@ class LiveFile:
         file, opened = reading.file, self._opened
         lines = file.text.split("\n")
         first = min((spec.line for spec in file.tasks if spec.name in names), default=len(lines) + 1)
-        before = (handover.kept_file(opened.state.path) or b"").decode()
-        text = "\n".join([before.rstrip("\n"), "", *lines[first - 1 :]])
+        before = handover.kept_file(opened.state.path) or b""
+        text = handover.with_added(before, "\n".join(lines[first - 1 :])).decode()
         with contextlib.suppress(DeckError):
             if self._reader.work_of(text) == {spec.name: spec.fingerprint for spec in opened.file.tasks}:
                 return text
