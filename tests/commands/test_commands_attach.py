@@ -106,6 +106,8 @@ async def test_gpudeck_without_a_terminal_starts_nothing(desk: Desk) -> None:
 @at_desk(GATED, {"wait-1": 0, "wait-2": 0})
 async def test_options_of_a_run_hold_for_the_engine_that_a_command_starts(desk: Desk) -> None:
     await desk.start("--limit", "2")
+    for name in ("wait-1", "wait-2"):
+        await desk.until_state(name, "succeeded")
     assert (await desk.command("stop")).code == 0
     assert (await desk.command("retry", "wait-1")).code == 0
     assert (await desk.command("wait")).code == 0
