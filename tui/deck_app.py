@@ -330,8 +330,6 @@ class DeckApp(App[str]):
         head = self.deck.head
         if head is not None and head.file_problem:
             self.tell(f"the deck goes on as it was: {clean(head.file_problem)}", error=True)
-        elif head is None or not head.file_plan:
-            self.tell("the task file has not changed")
         else:
             self._plan()
 

@@ -95,9 +95,7 @@ def _alone(connection: Connection) -> Generator[_Undone]:
 def _hint(verb: str, connection: Connection, place: Place) -> None:
     """An edit that nobody has applied has changed no task yet, so that there is nothing of it to accept or to run."""
     if verb == "retry":
-        with contextlib.suppress(DeckError):
-            if connection.request("apply", dry_run=True)["changes"]:
-                place.say("the task file has changed and counts as it was before: `gpudeck apply` takes it up")
+        place.tell_edits(connection)
         return
     if verb != "accept":
         return

@@ -33,6 +33,8 @@ def run(command: Command) -> int:
         left_out = _left_out(connection, head.counts.total)
         if not command.flag("json"):
             place.tell_what_bars(connection)
+            if not began:
+                place.tell_edits(connection)
     counts = head.counts
     fields = {"engine": pid, "running": counts.running, "queued": counts.queued, "paused": head.paused}
     tasks = f"{plural(counts.running, 'task')} running, {counts.queued} queued"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from ..adapters.state.folder import load_environment
 from ..command import Command
 from ..decks.options import Purpose, changed, decode, refuse_other
 from ..decks.states import find_state
-from ..errors import EngineUnavailableError, UsageError
+from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..hints import Hints
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
@@ -107,6 +108,12 @@ class Place:
                 f"halted by {field_text(head.halted)}: what that has left waits; `gpudeck unpause` goes on with all of "
                 "it, `gpudeck retry` runs tasks that have ended again"
             )
+
+    def tell_edits(self, connection: Connection) -> None:
+        """A line where the task file is another than the one that the deck runs by: nobody has applied that."""
+        with contextlib.suppress(DeckError):  # a file that cannot be used is told of by `gpudeck status`
+            if connection.request("apply", dry_run=True)["changes"]:
+                self.say("the task file has changed and counts as it was before: `gpudeck apply` takes it up")
 
     def _tell_held(self, connection: Connection) -> None:
         """A line where a new engine runs the deck under what an earlier start said."""

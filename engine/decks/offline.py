@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Literal
@@ -19,18 +19,16 @@ from ..attempts.environment import base_environment
 from ..attempts.record import read_record
 from ..core.apply import derive
 from ..core.deck import Task
-from ..core.events import AttemptStarting, Fact, TaskCached, TaskCancelled
-from ..core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
+from ..core.spec import DeckSettings
 from ..errors import TaskFileError
 from ..logs.files import AttemptPaths
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
-from ..taskfile.settings import stem_of
-from ..taskfile.source import read_source
+from ..taskfile.source import Source, read_source
+from . import handover
 from .cluster import Sent, submitted
 from .gpus import unasked_gpus
 from .loading import Loaded, Past, load, past_in, restored
-from .options import holding
 from .states import find_own_state, settings_said
 
 Standing = Literal["runs", "ended", "gone", "unknown"]
@@ -51,7 +49,7 @@ class OfflineDeck:
 
     def __init__(self, loaded: Loaded, holder: Holder | None, *, broken: str = "") -> None:
         """*holder*: who has the deck's lock; None: no engine runs it. *broken*: what is wrong with the task file, a
-        line each; then the deck has only what the journal knows: names, no needs. Raises EngineUnavailableError."""
+        line each; then the deck is as it took its file last. Raises EngineUnavailableError."""
         past = loaded.past
         self.loaded = loaded
         self.holder = holder
@@ -73,7 +71,7 @@ class OfflineDeck:
         count = len(self.facts)
         told = "what its first fact tells" if count == 1 else f"what its first {count} facts tell"
         damage = f"deck.db is damaged ({self.damage}): shown is {told}" if self.damage else ""
-        shown = "until the file is mended, tasks are shown as far as the journal knows them"
+        shown = "until the file is mended, tasks are shown as the deck took them last"
         broken = f"{first_of(self.broken)}; {shown}" if self.broken else ""
         return [*self.file.warnings, *filter(None, [damage, self.loaded.trouble, broken])]
 
@@ -158,10 +156,9 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
     settings, broken = settings_said(source or path, given)
     past, holder = _past(path, given, settings)
     environment = past.environment or base_environment(environ)
-    try:
-        if broken or source is None:
-            raise TaskFileError(broken.splitlines())
-        loaded = load(
+
+    def loaded_from(source: Source) -> Loaded:
+        return load(
             source,
             given,
             environ,
@@ -171,14 +168,19 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
             gpus_of=unasked_gpus,
             lenient=True,
         )
+
+    try:
+        if broken or source is None:
+            raise TaskFileError(broken.splitlines())
+        loaded = loaded_from(source)
     except TaskFileError as error:
-        if past.state is None or not (past.facts or os.path.exists(past.state.db)):
+        content = None if past.state is None else handover.kept_file(past.state.path)
+        if content is None:
             raise
-        broken, options = str(error), holding("look", past.told, given)
-        file = _file_despite(path, options, settings, past.facts)
-        loaded = Loaded(options, environment, past, unasked_gpus(settings, options), file)
+        broken = str(error)
+        loaded = loaded_from(read_source(path, content))
     offline = OfflineDeck(loaded, holder, broken=broken)
-    if not broken and offline.deck.run.number:
+    if offline.deck.run.number:
         derive(offline.deck)
     return offline
 
@@ -202,32 +204,3 @@ def first_of(broken: str) -> str:
     """The first of several problems, on one line."""
     lines = broken.splitlines()
     return lines[0] if len(lines) == 1 else f"{lines[0]} (and {len(lines) - 1} more: `gpudeck check`)"
-
-
-def _file_despite(path: str, options: RunOptions, settings: DeckSettings, facts: Iterable[Fact]) -> DeckFile:
-    """The tasks that the journal knows, as far as it knows them."""
-    tasks = [
-        TaskSpec(
-            name=name,
-            entry=name,
-            position=position,
-            work=Work(""),
-            fingerprint=fact.fingerprint if fact is not None else "",
-            resources=Resources(gpus=len(fact.gpus) if isinstance(fact, AttemptStarting) else 1),
-        )
-        for position, (name, fact) in enumerate(_newest(facts).items())
-    ]
-    return DeckFile(
-        path=os.path.abspath(path), stem=stem_of(path, options), settings=settings, tasks=tuple(tasks), shown=path
-    )
-
-
-def _newest(facts: Iterable[Fact]) -> Mapping[str, AttemptStarting | TaskCached | None]:
-    """Each task's newest fact that tells what it is, in the order in which they were first heard of."""
-    found: dict[str, AttemptStarting | TaskCached | None] = {}
-    for fact in facts:
-        if isinstance(fact, (AttemptStarting, TaskCached)):
-            found[fact.task] = fact
-        elif isinstance(fact, TaskCancelled):
-            found.setdefault(fact.task)
-    return found

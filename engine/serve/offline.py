@@ -264,7 +264,7 @@ class OfflineScreen(OfflineLook):
             told.append(f"what became of {left} that ran is not known yet: the next engine finds out")
         if deck.broken:
             why = first_of(deck.broken).removeprefix(os.path.join(os.path.dirname(self._place.path), ""))
-            told.append(f"tasks are shown as far as the journal knows them: {why}")
+            told.append(f"tasks are shown as the deck took them last: {why}")
         if deck.damage:
             told.append(f"deck.db is damaged ({deck.damage}): shown is what comes before that")
         return told

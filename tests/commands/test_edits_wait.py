@@ -212,3 +212,25 @@ async def test_what_is_answered_with_n_or_means_nothing_goes_on_with_no_run(desk
     await desk.ends("first")
     await desk.later(60)
     assert desk.started == ["first"]
+
+
+@at_desk(DECK, SOON)
+async def test_a_start_beside_the_engine_tells_of_an_edit_that_waits(desk: Desk) -> None:
+    await desk.start()
+    assert "counts as it was before" not in (await desk.command("start")).err
+    desk.write(EDITED)
+    assert "counts as it was before: `gpudeck apply` takes it up" in (await desk.command("start")).err
+
+
+@pytest.mark.parametrize("content", [DECK + "[[task\n", ""], ids=["broken", "gone"])
+@at_desk(DECK, SOON)
+async def test_without_an_engine_a_task_is_held_although_its_file_cannot_be_read(desk: Desk, content: str) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    await desk.leave()
+    if content:
+        desk.write(content)
+    else:
+        (desk.folder / "tasks.toml").unlink()
+    done = await desk.command("hold", "last", "-f", "tasks.toml")
+    assert (done.code, "last (held)" in done.out) == (0, True), done

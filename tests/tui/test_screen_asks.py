@@ -117,7 +117,6 @@ async def test_what_a_key_cannot_do_is_said_and_not_asked_for() -> None:
             (RUNNING, "r", f"{RUNNING} is running"),
             (FAILED, "H", "only what has not ended can be held"),
             (FAILED, "K", "only what has not ended can be killed"),
-            (FAILED, "a", "the task file has not changed"),
             (FAILED, "ctrl+z", "there is no shell to go back to"),
             (FAILED, "ctrl+c", "q leaves, and stops nothing; c cancels a task"),
             (FAILED, "E", "this terminal cannot be lent"),
@@ -125,6 +124,13 @@ async def test_what_a_key_cannot_do_is_said_and_not_asked_for() -> None:
             go_to(rig, name)
             assert await rig.asks(key) == [], key
             await rig.until_told(said)
+        assert not questions(rig)
+
+
+async def test_a_task_file_that_has_not_changed_is_asked_for_and_said_to_be_the_same() -> None:
+    async with snapshot_of(MID_RUN, answers={"apply": {"changes": 0}}) as rig:
+        assert await rig.asks("a") == [("apply", {"dry_run": True})]
+        await rig.until_told("the task file has not changed")
         assert not questions(rig)
 
 
