@@ -32,7 +32,7 @@ from ..taskfile.source import Source, read_source
 from . import handover
 from .cuda_devices import limiting
 from .gpus import BoxGpus, core_gpus, gpus_for
-from .options import BEGINS, Purpose, has_selection, holding, which
+from .options import AS_TAKEN, BEGINS, Purpose, has_selection, holding, which
 from .selection import chosen_by, stand_in_for_left_out, standing_after, with_newcomers, with_running
 
 GpusOf = Callable[[DeckSettings, RunOptions], BoxGpus]
@@ -63,6 +63,15 @@ def past_in(state: StateDir | None) -> Past:
         return Past()
     facts, damage = look_at(state.db)
     return Past(state, facts, recorded(facts), damage)
+
+
+def as_taken(past: Past, purpose: Purpose) -> bytes | None:
+    """The task file as the deck took it last, where it is opened for a *purpose* by that; None: by the file as it is
+    now, as after a run has ended, or nobody knows."""
+    goes_on = purpose in ("stop", "resume") or past.told.unfinished
+    if past.state is None or purpose not in AS_TAKEN or not goes_on:
+        return None
+    return handover.kept_file(past.state.path) or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
@@ -41,7 +41,7 @@ from .cluster import (
 )
 from .gpus import BoxGpus, probe_of
 from .journal_recovery import Unsettled, has_forgotten, recover, refuse_strangers, sweep_records, unsettled
-from .loading import Loaded, Past, load, past_in, restored
+from .loading import Loaded, Past, as_taken, load, past_in, restored
 from .options import AS_TAKEN, Purpose, encode, held
 from .other_decks import OtherDecks
 from .states import find_state, former_states, note_state, owner_of, refuse_other_deck
@@ -108,23 +108,15 @@ def open_deck(
         original = _settled(path, state, given)
         past, recovered = _past(journal, state, settings, lock, takeover=takeover, options=encode(given))
         environment, other = _run_environment(past, environ, service=service)
-        passed_over = ""
 
         def loaded_from(source: Source) -> Loaded:
             found = load(source, given, environ, past=past, purpose=purpose, environment=environment)
             return _checked(found) if purpose != "stop" else found
 
         if first is not None and not past.facts and environment == first.environment:
-            loaded = replace(first, past=past)
+            loaded, passed_over = replace(first, past=past), ""
         else:
-            try:
-                loaded = loaded_from(source)
-            except TaskFileError as error:
-                if taken is None or not os.path.exists(path):
-                    raise
-                loaded = loaded_from(read_source(path))
-                passed_over = f"the task file as the deck took it last cannot be used any more ({error.problems[0]}): "
-                passed_over += "the deck takes it as it is now"
+            loaded, passed_over = _loaded(source, taken, loaded_from)
         _refuse_wrong_place(loaded, given)
         opened = _adopted(loaded, lock, journal, takeover=takeover, copy=bool(original))
         opened.held = held(loaded.options, given, unfinished=past.told.unfinished)
@@ -146,17 +138,29 @@ def open_deck(
 
 
 def _taken(path: str, given: RunOptions, purpose: Purpose) -> bytes | None:
-    """The task file as the deck took it last, where it is to be read so; None: nobody knows, or it is not. After a run
-    has ended the file rules, as it is now."""
+    """See `as_taken`; None, too, where the file has its state elsewhere by now."""
     state = find_state(path, given) if purpose in AS_TAKEN else None
-    if state is None or not (purpose in ("stop", "resume") or past_in(state).told.unfinished):
+    content = as_taken(past_in(state), purpose)
+    if content is None:
         return None
-    content = handover.kept_file(state.path)
     try:
-        moved = bool(content) and _state_dir(read_source(path), given) != _state_dir(read_source(path, content), given)
+        moved = _state_dir(read_source(path), given) != _state_dir(read_source(path, content), given)
     except TaskFileError:  # the file is gone or broken; what was taken is told of where it is read
         moved = False
-    return None if moved else content or None
+    return None if moved else content
+
+
+def _loaded(source: Source, taken: bytes | None, loaded_from: Callable[[Source], Loaded]) -> tuple[Loaded, str]:
+    """The deck from its *source*, or, where that is the file as it was *taken* and cannot be used any more, from the
+    file as it is now; and what to say of that. Raises DeckError."""
+    try:
+        return loaded_from(source), ""
+    except TaskFileError as error:
+        if taken is None or not os.path.exists(source.path):
+            raise
+        loaded = loaded_from(read_source(source.shown))
+        passed_over = f"the task file as the deck took it last cannot be used any more ({error.problems[0]})"
+        return loaded, f"{passed_over}: the deck takes it as it is now"
 
 
 def _state_dir(source: Source, given: RunOptions) -> str:

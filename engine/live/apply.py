@@ -8,8 +8,9 @@ turns of the loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
@@ -21,12 +22,13 @@ from ..core.flags import changed_ones
 from ..core.gone import Kept
 from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
 from ..core.reload import After, draft, follow_up, kept_specs, swap
+from ..core.spec import DeckFile
 from ..decks import handover
 from ..decks.loading import deck_of
 from ..decks.opening import OpenDeck
 from ..decks.options import decode, encode
 from ..decks.selection import stand_in_for_left_out
-from ..errors import EngineEndingError, EngineUnavailableError, UsageError
+from ..errors import DeckError, EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
 from .change import refuse_left_out_needs
 from .plan import Applied, Choices, FilePlan, make_plan, settings_for_now
@@ -72,16 +74,27 @@ class Applier:
             count = self._opened.journal.count
             await self.written()
             drafted = await self._worker(lambda: self._draft(reading, count))
-            kept = await self._keep(drafted.deck)
-            self._refuse()
-            if any(task.name in choices.waiting for task in self._opened.deck.active.values()):
-                raise HasStartedError
-            self._hearing = None
-            applied = self._swap(reading, drafted, tail, kept, choices, swapped)
-            await self._worker(lambda: handover.keep_file(self._opened.state.path, reading.file))
-            return applied
+            with self._kept_for_the_next():
+                kept = await self._keep(drafted.deck, reading.file)
+                self._refuse()
+                if any(task.name in choices.waiting for task in self._opened.deck.active.values()):
+                    raise HasStartedError
+                self._hearing = None
+                return self._swap(reading, drafted, tail, kept, choices, swapped)
         finally:
             self._hearing = None
+
+    @contextlib.contextmanager
+    def _kept_for_the_next(self) -> Generator[None]:
+        """The next engine has the file that is kept within, also where this one is killed in the middle: it was asked
+        for. Where it comes to nothing, it has that of before."""
+        state = self._opened.state.path
+        before = handover.kept_file(state) or b""
+        try:
+            yield
+        except (DeckError, HasStartedError):
+            handover.keep_text(state, before)
+            raise
 
     def _refuse(self) -> None:
         self._refuse_at_the_end()
@@ -138,8 +151,9 @@ class Applier:
 
     # -- on the loop --------------------------------------------------------------------------------------------------
 
-    async def _keep(self, new: Deck) -> Sequence[Kept]:
-        """What attempts were started as is on disk before the deck forgets it; more of them may start meanwhile."""
+    async def _keep(self, new: Deck, file: DeckFile) -> Sequence[Kept]:
+        """What attempts were started as is on disk before the deck forgets it, and then the *file* that it is to have;
+        more of them may start meanwhile."""
         saved: Sequence[Kept] | None = None
         while True:
             await self._quiet()
@@ -147,7 +161,12 @@ class Applier:
             if kept == saved:
                 return kept
             saved = kept
-            await self._worker(lambda kept=kept: handover.save_specs(self._opened.state.path, kept))
+            await self._worker(lambda kept=kept: self._save(kept, file))
+
+    def _save(self, kept: Sequence[Kept], file: DeckFile) -> None:
+        state = self._opened.state.path
+        handover.save_specs(state, kept)
+        handover.keep_file(state, file)
 
     async def _quiet(self) -> None:
         """No outputs are looked at, if that does not take long."""

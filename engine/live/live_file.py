@@ -154,30 +154,26 @@ class LiveFile:
         """Apply nothing of the file but these tasks, which have just been added to it. Raises DeckError."""
         async with self._one_at_a_time:
             reading = await self._read()
-            applied = await self._perform(
-                with_only(reading, self._opened, frozenset(names)), Choices(asked=tuple(names))
-            )
+            wanted = with_only(reading, self._opened, frozenset(names))
+            kept = await self._worker(lambda: self._kept_with(reading, wanted, names))
+            wanted = replace(wanted, file=replace(wanted.file, text=kept))
+            applied = await self._perform(wanted, Choices(asked=tuple(names)))
             self._looking.seen = reading.file.digest
-            rest = await self._planned(reading) or None
-            opened = self._opened
-            kept = reading.file.text if rest is None else await self._worker(lambda: self._kept_with(reading, names))
-            opened.file = replace(opened.file, text=kept)  # what is kept again where the options change, say
-            await self._worker(lambda: handover.keep_file(opened.state.path, opened.file))
-            self._wait_for(rest)
+            self._wait_for(await self._planned(reading) or None)
         self._tell(applied)
         return applied
 
-    def _kept_with(self, reading: Reading, names: Collection[str]) -> str:
-        """A task file that says what the deck has, while edits wait beside what was added to the end of the file: the
-        one that it took before, and those lines. Where that comes to something else, all of the file counts as
+    def _kept_with(self, reading: Reading, wanted: Reading, names: Collection[str]) -> str:
+        """A task file that says what is *wanted*, while edits wait beside what was added to the end of the file: the
+        one that the deck took before, and those lines. Where that comes to something else, all of the file counts as
         taken: what was asked for must not be lost with the engine."""
-        file, opened = reading.file, self._opened
+        file = reading.file
         lines = file.text.split("\n")
         first = min((spec.line for spec in file.tasks if spec.name in names), default=len(lines) + 1)
-        before = handover.kept_file(opened.state.path) or b""
+        before = handover.kept_file(self._opened.state.path) or b""
         text = handover.with_added(before, "\n".join(lines[first - 1 :])).decode()
         with contextlib.suppress(DeckError):
-            if self._reader.work_of(text) == {spec.name: spec.fingerprint for spec in opened.file.tasks}:
+            if self._reader.work_of(text) == {spec.name: spec.fingerprint for spec in wanted.file.tasks}:
                 return text
         return file.text
 

@@ -29,6 +29,8 @@ _DEAF_S = 10.0
 """A socket that was removed is bound again within this time."""
 _TRIES = 4
 """Times that a client comes back to a deck before it gives up."""
+_NOTED = frozenset({"cancel", "hold", "release", "priority", "accept", "pause"})
+"""What an engine may be started for to note it, and to end."""
 
 Seen = Mapping[str, tuple[str, bool]]
 
@@ -102,7 +104,8 @@ class SimClient:
         if not self._tries or not self._wishes:
             self.leave()
         else:
-            self._world.start(self.deck, How(purpose="act"))
+            notes = self._wishes[0].op in _NOTED and self._random.random() < 0.5
+            self._world.start(self.deck, How(purpose="note" if notes else "act"))
             self._world.box.after(1.0, self._look)
         return False
 

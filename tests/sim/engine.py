@@ -89,9 +89,10 @@ def load(box: Simulated, deck: str, how: How, folder: str, path: str) -> Loaded:
     cards = Inventory(tuple(GpuInfo(uuid, place, "SIM", CARD_MIB) for place, uuid in enumerate(box.gpus)))
     state: Any = SimpleNamespace(path=state_folder(folder, deck), former_log_dirs=lambda *_: ())
     facts = list(box.disks.setdefault(deck, Disk()).facts)
-    source: Any = path
+    past = Past(state, facts, recorded(facts))
+    source: Any = loading.as_taken(past, how.purpose) or path
     return loading.load(
-        source, RunOptions(), {}, past=Past(state, facts, recorded(facts)), purpose=how.purpose, environment={},
+        source, RunOptions(), {}, past=past, purpose=how.purpose, environment={},
         gpus_of=lambda settings, _: _Cards(cards, choose(cards, settings.gpus)),
     )  # fmt: skip
 
@@ -270,7 +271,7 @@ class SimEngine:
         self._sample()
         self._live.start()
         if self._how.purpose in ASKED_ONLY:
-            self._quiet.begin(notes_only=False)
+            self._quiet.begin(notes_only=self._how.purpose == "note")
         TakeUp(
             self.opened,
             loop=self._loop,

@@ -279,6 +279,7 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
         loading, "deck_of", lambda deck_of: lambda file, gpus: deck_of(replace(file, selected=None), gpus)
     ),
     "the taken file is not kept": _instead(handover, "keep_file", _nothing),
+    "an edit is taken up by whatever brings an engine": _instead(loading, "as_taken", _nothing),
     "what is gone from the file goes unasked": _instead(LiveFile, "_apply_what_may_be", _applies_removals),
     "an engine stays for ever": _instead(Ending, "consider", _always(False)),
     "an engine ends with work left": _instead(Ending, "_stands_still", _always(True)),

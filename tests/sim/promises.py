@@ -292,6 +292,13 @@ def of_options(name: str, loaded: Loaded, purpose: str) -> None:
         raise Broken(f"the run of {name} was to go on with {was}, and goes on with {now}")
 
 
+def of_edits(name: str, loaded: Loaded, purpose: str, took: str) -> None:
+    """Where nobody asks for the file as it is now, a run goes on with that which its last engine *took*."""
+    goes_on = purpose == "resume" or (purpose in ("act", "note") and loaded.past.told.unfinished)
+    if goes_on and took and loaded.file.text != took:
+        raise Broken(f"an edit of {name} is taken up by an engine that came to {purpose}, and nobody asked for that")
+
+
 def of_wishes(name: str, deck: Deck, facts: list[Fact]) -> None:
     """What users have set is as they set it last, as an engine knows it."""
     held: dict[str, bool] = {}

@@ -75,6 +75,8 @@ class World:
         self.refuse = 0
         self.elapsed = 0.0
         self._calm_at: float | None = None
+        self._took: dict[str, str] = {}
+        """By deck, the text of the file that its last engine had, where that is known."""
         self._known: dict[str, tuple[int, bool]] = {}
         """By deck, of a journal of how many facts it is known whether its run has ended."""
         self._calms: Counter[str] = Counter()
@@ -221,6 +223,7 @@ class World:
         self.seen["unsettled"] += bool(engine.opened.unsettled)
         promises.of_wishes(deck, engine.deck, self.box.disks[deck].facts)
         promises.of_options(deck, loaded, how.purpose)
+        promises.of_edits(deck, loaded, how.purpose, self._took.get(deck, ""))
 
     def _edit(self, deck: str) -> None:
         self._save(deck, edited(self.random, self.files[deck]))
@@ -261,6 +264,7 @@ class World:
 
     def _ended(self, engine: SimEngine) -> None:
         del self.engines[engine.name]
+        self._note(engine)
         self.seen["left held"] += any(task.held for task in engine.deck.tasks)
         self.box.say(f"the engine of {engine.name} has ended")
         if self._faults and self.random.random() < 0.5:
@@ -268,9 +272,15 @@ class World:
 
     def _kill(self, engine: SimEngine) -> None:
         self.seen["unwritten"] += not engine.journal.idle
+        self._note(engine)
         engine.kill()
         del self.engines[engine.name]
-        self.box.after(self.random.choice([0.0, 0.1, 3.0, 60.0]), lambda: self.start(engine.name))
+        how = How(purpose="resume") if self.random.random() < 0.3 else None
+        self.box.after(self.random.choice([0.0, 0.1, 3.0, 60.0]), lambda: self.start(engine.name, how))
+
+    def _note(self, engine: SimEngine) -> None:
+        """What it had as its file; where somebody asks for an edit, the next one may have that."""
+        self._took[engine.name] = "" if engine.applying else engine.file.text
 
     def _refusal(self) -> str:
         if self.refuse:
@@ -345,6 +355,7 @@ class World:
     def _go_down(self) -> None:
         for each in list(self.engines.values()):
             self.seen["backoff at boot"] += each.deck.counts[Backoff]
+            self._note(each)
             each.kill()
         self.engines.clear()
         for client in self.clients:
