@@ -69,7 +69,8 @@ def _serve(command: Command) -> int:
     said = command.given.get("options")
     options = command.options() if said is None else decode(said)
     mode: Mode = "service" if command.flag("service") else "detached"
-    purpose: Purpose = command.given.get("purpose", "look")
+    # What systemd starts goes on with a run: nobody asks then for the file as it is now.
+    purpose: Purpose = "resume" if mode == "service" else command.given.get("purpose", "look")
     path = task_file(command)
     opened = open_deck(
         path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.commands.commands_rig import Commanded
 from tests.rigs.desk import Desk, at_desk
 
 DECK = """
@@ -234,3 +235,16 @@ async def test_without_an_engine_a_task_is_held_although_its_file_cannot_be_read
         (desk.folder / "tasks.toml").unlink()
     done = await desk.command("hold", "last", "-f", "tasks.toml")
     assert (done.code, "last (held)" in done.out) == (0, True), done
+
+
+def test_an_engine_that_systemd_starts_anew_goes_on_with_the_file_as_it_was(deck: Commanded) -> None:
+    deck.write(DECK)
+    gate = deck.gate()
+    assert deck.command("start").code == 0
+    deck.until_state("first", "running")
+    deck.kill_engine()
+    deck.write(EDITED)
+    gate.let(1)
+    assert deck.command("engine", "tasks.toml", "--service").code == 0
+    assert deck.text("logs/next/attempt-1.log") == "old\n"
+    assert deck.rows()["more"]["attempt"] == 0
