@@ -293,7 +293,7 @@ def keep_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
 def learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     deck.learned.success(fact.fingerprint, fact.duration_s)
     entry, first = task.entry, task.entry.typical_s is None
-    moves = entry.learn(fact.duration_s) and (first or deck.settings.order == "longest")
+    moves = entry.learn(fact.duration_s) and ((first and not entry.is_large) or deck.settings.order == "longest")
     if moves and not deck.replaying:
         for index in entry.tasks:
             if index in deck.queue:

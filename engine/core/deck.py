@@ -388,8 +388,9 @@ class Deck:
     def enqueue(self, task: Task) -> None:
         """Give a task that will run its place in the queue."""
         need = task.spec.resources
-        expected = self.expected_s(task)
-        by_entry = need.max_parallel is not None or need.gpu_memory_mib == "auto"
+        large = task.entry.is_large
+        expected = self.learned.seconds(task.spec.fingerprint) if large else self.expected_s(task)
+        by_entry = large or need.max_parallel is not None or need.gpu_memory_mib == "auto"
         entry = task.spec.entry if by_entry else ""
         outputs = task.spec.outputs if self.shares_outputs(task) else ()
         shape = Shape(need, task.avoid, length_class(expected), entry, task.again.not_on, outputs)

@@ -13,6 +13,9 @@ KEPT = 31
 """Durations kept for an entry."""
 KEPT_OF_ONE = 5
 """Durations kept for one fingerprint."""
+LARGE = 500
+"""An entry of more tasks has a place of its own in the queue, whatever is known of its durations: to move all that waits
+when the first one is learned would hold up every slot."""
 MUCH_LONGER = 1.25
 """By so much the longest duration of an entry has to grow before its tasks get other places."""
 OOM_RAISE = 1.5
@@ -81,6 +84,10 @@ class Entry:
     """Nodes of a cluster on which one of its tasks has started, when one last tried,"""
     failed_starts: set[str] = field(default_factory=set[str])
     """and those on which one could not."""
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.tasks) > LARGE
 
     def learn(self, duration_s: float) -> bool:
         """Take a successful duration in. True when it is the entry's first, or much longer than what those of its tasks

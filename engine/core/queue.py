@@ -22,9 +22,9 @@ class Shape(NamedTuple):
     avoid: frozenset[str]
     """GPUs that the task failed on: another one is preferred."""
     length: int
-    """Length class: log2 of the expected seconds; -1: unknown."""
+    """Length class: log2 of the expected seconds; -1: unknown, or of a large entry."""
     entry: str
-    """Only where the entry itself is a limit (max_parallel) or decides the memory ("auto"); else empty."""
+    """Only where the entry itself is a limit (max_parallel), decides the memory ("auto") or is large; else empty."""
     not_on: tuple[str, ...] = ()
     """GPUs that a retry by hand leaves out."""
     outputs: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from core_world import spec, world
 
 from gpudeck.engine.core import inputs as i
@@ -39,10 +40,25 @@ def test_retrying_many_tasks_takes_them_all_up() -> None:
 
 
 def test_the_first_known_length_of_an_entry_moves_all_its_tasks_in_the_queue() -> None:
-    found = world(*[spec(f"a{index}") for index in range(1000)])
+    found = world(*[spec(f"a{index}") for index in range(400)])
     found.advance(100)
     found.end("a0")
     assert {shape.length for _, shape in found.deck.queue.heads()} == {6}
+
+
+@pytest.mark.parametrize(("took_s", "next_runs"), [(60, True), (3400, False)])
+def test_a_task_of_a_large_entry_fills_in_where_it_ends_in_time_as_soon_as_one_has_told(
+    took_s: int, next_runs: bool
+) -> None:
+    found = world(
+        spec("long"), spec("gang", gpus=2), *[spec(f"s{index}") for index in range(1000)], gpus=2, begin=False
+    )
+    found.deck.learned.success(found.task("long").spec.fingerprint, 3600.0)
+    found.begin()
+    assert found.running() == {"long": (0,), "s0": (1,)}
+    found.advance(took_s)
+    found.end("s0")
+    assert ("s1" in found.running()) is next_runs
 
 
 def test_a_plan_starts_every_task_of_a_deck_that_can_run() -> None:
