@@ -77,12 +77,6 @@ async def test_other_edits_of_the_file_are_not_applied_with_it(desk: Desk) -> No
     assert set(await desk.rows()) == {"wait-1", "wait-2", "wait-3", "true"}
 
 
-def test_start_starts_an_engine(deck: Commanded) -> None:
-    deck.write(FILE)
-    assert deck.command("add", "-s", "--", "touch", "made").code == 0
-    until((deck.folder / "made").exists)
-
-
 def test_the_keys_of_a_task_are_options(tmp_path: Path) -> None:
     (tmp_path / "tasks.toml").write_text(FILE)
     words = ("-n", "2", "--needs", "train-*", "--timeout", "2h", "--env", "A=1=2", "--round", "3", "--priority", "-1")

@@ -91,20 +91,6 @@ def halted(deck: Commanded) -> Commanded:
     return deck
 
 
-def test_what_a_halt_left_waits_when_a_file_with_more_is_applied(halted: Commanded) -> None:
-    halted.write(HALTED + '[[task]]\nname = "new"\ncommand = "echo new >>ran"\n')
-    assert halted.command("apply", "-y").code == 0
-    halted.until_state("new", "succeeded")
-    assert (halted.state("left"), halted.lines("ran")) == ("waiting", ["new"])
-
-
-def test_what_a_halt_left_waits_when_a_command_is_added_to_a_running_engine(halted: Commanded) -> None:
-    assert halted.command("start").code == 0
-    assert halted.command("add", "--name", "new", "--", "sh", "-c", "echo new >>ran").code == 0
-    halted.until_state("new", "succeeded")
-    assert (halted.state("left"), halted.lines("ran")) == ("waiting", ["new"])
-
-
 def test_a_command_that_is_added_with_an_engine_starts_alone_after_a_halt(halted: Commanded) -> None:
     added = halted.command("add", "--start", "--name", "new", "--", "sh", "-c", "echo new >>ran")
     assert "halted by fails" in added.err

@@ -163,18 +163,6 @@ def test_a_pipe_in_the_place_of_a_log_holds_up_nobody(tmp_path: Path) -> None:
     assert typed_in(tmp_path, "logs", "t").code == 1
 
 
-def test_following_shows_what_is_written_until_the_task_has_ended(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("wait-1", "running")
-    with typed(deck, "logs", "wait-1", "-f") as terminal:
-        terminal.until("begin 1")
-        gate.let(3)
-        assert terminal.finish() == 0
-        assert "end 1" in terminal.shown
-
-
 def test_following_goes_through_later_attempts(deck: Commanded) -> None:
     deck.write("""
         [deck]

@@ -165,12 +165,6 @@ async def test_a_failure_is_told_with_what_may_be_done_about_it(desk: Desk, word
     assert (await desk.command(*words)).out.count("  hint: ") == 1
 
 
-def test_status_json_without_an_engine_says_so(over: Path) -> None:
-    found = json.loads(typed_in(over, "status", "--json").out)
-    assert found["engine"] is None
-    assert [row["name"] for row in found["failed"]] == ["bad"]
-
-
 def test_show_of_several_tasks_is_refused(over: Path) -> None:
     done = typed_in(over, "show", "*")
     assert (done.code, "3: good, bad, behind" in done.err) == (2, True)
@@ -229,15 +223,6 @@ async def test_status_json_tells_the_engine_and_counts(desk: Desk) -> None:
     assert (found["engine"]["pid"], found["engine"]["mode"]) == (os.getpid(), "detached")
     assert (found["counts"]["total"], found["simulated"]) == (3, True)
     assert [gpu["index"] for gpu in found["gpus"]] == [0, 1]
-
-
-@at_desk(GATED)
-async def test_explain_of_a_queued_task_names_every_gpu(desk: Desk) -> None:
-    await desk.start()
-    await desk.until_state("wait-2", "running")
-    out = (await desk.command("explain", "wait-3")).out
-    assert "GPU 0: 1 of 1 slots taken" in out
-    assert "GPU 1: 1 of 1 slots taken" in out
 
 
 def test_a_task_that_runs_on_without_an_engine_is_shown_so(deck: Commanded) -> None:

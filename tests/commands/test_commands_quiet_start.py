@@ -88,14 +88,6 @@ async def test_nothing_starts_while_the_user_is_asked(desk: Desk) -> None:
 
 
 @at_desk(DECK, SOON)
-async def test_a_question_that_is_answered_with_no_has_started_no_engine(desk: Desk) -> None:
-    await left(desk)
-    assert (await desk.command("cancel", "next-*", keys="n\n")).code == 1
-    await desk.later(30)
-    assert desk.started == ["first"]
-
-
-@at_desk(DECK, SOON)
 async def test_an_engine_to_which_nobody_comes_starts_its_tasks_by_itself(desk: Desk) -> None:
     await left(desk)
     await desk.start(purpose="act")

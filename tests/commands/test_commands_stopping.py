@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.commands.commands_rig import GATED, MIXED, Commanded
 from tests.rigs.desk import Desk, at_desk
 
@@ -21,21 +19,6 @@ def test_stop_leaves_the_tasks_running_for_the_next_engine(deck: Commanded) -> N
     assert deck.go().code == 0
     assert deck.command("wait").code == 0
     assert {row["attempt"] for row in deck.rows().values()} == {1}
-
-
-@pytest.mark.parametrize(
-    ("gpus", "told"),
-    [
-        ("sim:1", "1 task runs on; the next `gpudeck` adopts it"),
-        ("sim:2", "2 tasks run on; the next `gpudeck` adopts them"),
-    ],
-)
-@at_desk(GATED)
-async def test_stop_says_what_becomes_of_what_runs(desk: Desk, gpus: str, told: str) -> None:
-    await desk.start("--gpus", gpus)
-    await desk.until_state("wait-1", "running")
-    await desk.settle()
-    assert f"has ended: {told}" in (await desk.command("stop")).out
 
 
 def test_stop_tasks_ends_the_tasks_too_and_the_next_start_takes_them_up(deck: Commanded) -> None:
@@ -64,12 +47,6 @@ def test_stop_tasks_ends_what_runs_on_without_an_engine(deck: Commanded) -> None
     assert (deck.living(), deck.engines_alive()) == ([], [])
     assert deck.rows("wait-3")["wait-3"]["attempt"] == 0
     assert deck.command("stop", "--tasks").out == "no engine runs this deck\n"
-
-
-@at_desk(MIXED)
-async def test_stop_without_an_engine_says_so(desk: Desk) -> None:
-    done = await desk.command("stop")
-    assert (done.code, done.out) == (0, "no engine runs this deck\n")
 
 
 @at_desk(GATED)

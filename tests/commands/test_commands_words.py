@@ -10,7 +10,6 @@ from tests.rigs.desk import Desk, at_desk
 LATER = """
     [deck]
     gpus = "sim:2"
-    cpu_slots = 8
     [[task]]
     name = "a"
     command = "exit 3"
@@ -25,6 +24,7 @@ LATER = """
 MIXED = """
     [deck]
     gpus = "sim:3"
+    cpu_slots = 8
     [[task]]
     name = "cpu"
     command = "true"
@@ -53,12 +53,6 @@ async def test_a_task_in_backoff_waits_for_its_next_attempt(desk: Desk) -> None:
     await desk.later(100)
     why = (await desk.told("status"))["waiting_why"][0]
     assert why.startswith("1 waits for its next attempt: a in ")
-
-
-@at_desk(LATER)
-async def test_slots_are_those_for_gpu_tasks(desk: Desk) -> None:
-    await desk.start()
-    assert (await desk.told("status"))["slots"] == 2
 
 
 @at_desk(MIXED)

@@ -147,17 +147,6 @@ async def test_a_retry_takes_in_what_an_ended_selection_left_out_and_what_that_n
     assert desk.started == ["a", "b", "c"]
 
 
-@at_desk(CHAIN, {"a": 1, "b": 0, "c": 0})
-async def test_a_retry_takes_in_a_failed_task_alone(desk: Desk) -> None:
-    await desk.run("--only", "a")
-    await desk.run("--only", "b")
-    done = await desk.command("retry", "a")
-    assert done.code == 0, done.err
-    await desk.until(lambda: desk.started == ["a", "b", "a"])
-    await desk.settle()
-    assert desk.started == ["a", "b", "a"]
-
-
 @pytest.mark.parametrize("alive", [True, False], ids=["engine", "no engine"])
 @at_desk(CHAIN, ALL_END)
 async def test_apply_takes_in_what_has_come_into_the_file_since_a_selection_ended(desk: Desk, alive: bool) -> None:

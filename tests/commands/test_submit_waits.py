@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gpudeck.engine.core.spec import DeckSettings, Halt, Policy, Resources, TaskSpec, Work
 from tests.inside.commands import Waits, missing, not_expressed, waits_of
 
@@ -13,49 +15,29 @@ def spec(name: str, **more: object) -> TaskSpec:
     return replace(made, **more)  # pyright: ignore[reportArgumentType]
 
 
-def test_needs_are_waited_for_until_they_succeed_and_after_until_they_end() -> None:
-    tasks = [spec("a"), spec("b"), spec("c", needs=("a",), after=("b",))]
-    assert waits_of(tasks, done=set())["c"] == Waits(("a",), ("b",))
+A, B = spec("a"), spec("b")
+SECOND, THIRD = spec("b", round=1), spec("c", round=2)
 
 
-def test_a_glob_means_every_task_but_the_one_that_has_it() -> None:
-    tasks = [spec("train-1"), spec("train-2"), spec("train-all", needs=("train-*",))]
-    assert waits_of(tasks, done=set())["train-all"].ok == ("train-1", "train-2")
-
-
-def test_what_is_needed_and_comes_after_is_waited_for_once() -> None:
-    tasks = [spec("a"), spec("b", needs=("a",), after=("a",))]
-    assert waits_of(tasks, done=set())["b"] == Waits(("a",))
-
-
-def test_nobody_waits_for_what_is_done() -> None:
-    tasks = [spec("a"), spec("b", needs=("a",), after=("a",)), spec("c", round=1)]
-    assert waits_of(tasks, done={"a"}) == {"a": Waits(), "b": Waits(), "c": Waits(("b",))}
-
-
-def test_a_round_waits_for_the_round_before_alone() -> None:
-    tasks = [spec("a"), spec("b", round=1), spec("c", round=2)]
-    assert waits_of(tasks, done=set())["c"] == Waits(("b",))
-
-
-def test_a_round_whose_predecessor_is_done_waits_for_the_one_before_that() -> None:
-    tasks = [spec("a"), spec("b", round=1), spec("c", round=2)]
-    assert waits_of(tasks, done={"b"})["c"] == Waits(("a",))
-
-
-def test_a_round_that_opens_when_the_others_ended_waits_for_all_of_them() -> None:
-    tasks = [spec("a"), spec("b", round=1), spec("c", round=2, barrier="ended")]
-    assert waits_of(tasks, done=set())["c"] == Waits((), ("a", "b"))
-
-
-def test_a_round_behind_one_that_only_had_to_end_waits_for_all_earlier_ones() -> None:
-    tasks = [spec("a"), spec("b", round=1, barrier="ended"), spec("c", round=2)]
-    assert waits_of(tasks, done=set())["c"] == Waits(("a", "b"))
-
-
-def test_rounds_of_another_group_are_not_waited_for() -> None:
-    tasks = [spec("a", group="x"), spec("b", group="y", round=1)]
-    assert waits_of(tasks, done=set())["b"] == Waits()
+@pytest.mark.parametrize(
+    ("tasks", "done", "waits"),
+    [
+        pytest.param([A, B, spec("c", needs=("a",), after=("b",))], "", Waits(("a",), ("b",)), id="success, or an end"),
+        pytest.param([spec("t-1"), spec("t-2"), spec("t-all", needs=("t-*",))], "", Waits(("t-1", "t-2")), id="a glob"),
+        pytest.param([A, spec("b", needs=("a",), after=("a",))], "", Waits(("a",)), id="needed and before it: once"),
+        pytest.param([A, spec("b", needs=("a",), after=("a",))], "a", Waits(), id="nobody who is done"),
+        pytest.param([A, B, spec("c", round=1)], "a", Waits(("b",)), id="of a round those who are not done"),
+        pytest.param([A, SECOND, THIRD], "", Waits(("b",)), id="the round before alone"),
+        pytest.param([A, SECOND, THIRD], "b", Waits(("a",)), id="the one before that where it is done"),
+        pytest.param([A, SECOND, replace(THIRD, barrier="ended")], "", Waits((), ("a", "b")), id="ends: of all rounds"),
+        pytest.param([A, replace(SECOND, barrier="ended"), THIRD], "", Waits(("a", "b")), id="behind a round of ends"),
+        pytest.param(
+            [spec("a", group="x"), spec("b", group="y", round=1)], "", Waits(), id="no rounds of other groups"
+        ),
+    ],
+)
+def test_the_last_task_waits_for(tasks: list[TaskSpec], done: str, waits: Waits) -> None:
+    assert waits_of(tasks, done=set(done))[tasks[-1].name] == waits
 
 
 def test_what_is_needed_and_left_out_is_named() -> None:

@@ -51,13 +51,6 @@ def test_a_changed_command_runs_again_and_so_does_what_needs_it(deck: Deck) -> N
     assert deck.lines("good.out") == ["b"]
 
 
-def test_an_empty_output_is_none(deck: Deck) -> None:
-    deck.write(COUNTED)
-    deck.run()
-    (deck.folder / "good.out").write_text("")
-    assert deck.run().rows["good"]["state"] == "succeeded"
-
-
 def test_a_task_waits_while_what_it_was_before_still_writes_its_output(deck: Deck) -> None:
     deck.write(WRITES.format(name="old", word="old; read _ <gate", code=0).replace(" >model", "; echo old >model"))
     gate = deck.gate()
@@ -94,14 +87,6 @@ def test_two_tasks_that_name_the_same_output_are_done_once_both_have_succeeded(d
     deck.write(WRITES.format(name="a", word="a", code=0) + WRITES.format(name="b", word="b", code=0))
     assert deck.run().states == {"a": "succeeded", "b": "succeeded"}
     assert deck.run().states == {"a": "cached", "b": "cached"}
-
-
-def test_tasks_that_the_file_no_longer_has_are_not_in_the_summary(deck: Deck) -> None:
-    deck.write(COUNTED)
-    deck.run()
-    head, _, _ = COUNTED.partition('[[task]]\n    name = "bad"')
-    deck.write(head + '[vars]\n    word = "a"\n')
-    assert deck.run().states == {"good": "cached"}
 
 
 def test_a_cancelled_task_runs_again_only_when_told_so(deck: Deck) -> None:

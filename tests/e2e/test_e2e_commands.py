@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.e2e.decks import Deck, until
 
 SWEEP = """
@@ -69,34 +71,20 @@ def test_check_says_that_a_file_is_sound_and_what_it_makes(deck: Deck) -> None:
     assert (done.code, done.out) == (0, "tasks.toml: sound; 13 tasks from 2 entries in 2 rounds\n")
 
 
-def test_check_names_everything_that_is_wrong_and_exits_with_2(deck: Deck) -> None:
-    deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "a"\ncommand = "true"\ngpus = -1\ntimout = "3h"\n')
-    done = deck.command("check", "tasks.toml")
-    assert done.code == 2
-    assert 'tasks.toml:6: task "a": gpus must be at least 0, got -1' in done.err
-    assert 'tasks.toml:7: task "a": unknown key "timout": did you mean timeout?' in done.err
-
-
-def test_check_tells_a_gpu_that_is_not_there_together_with_the_rest(deck: Deck) -> None:
-    deck.write('[deck]\ngpus = [99]\n[[task]]\nname = "a"\ncommand = "true"\nretries = -1\n')
-    for command in ("check", "plan", "--headless"):
-        told = deck.command(command, "tasks.toml").err
-        assert 'tasks.toml:6: task "a": retries must be at least 0, got -1' in told
-        assert "tasks.toml: gpus: GPU 99 cannot be used" in told
-
-
-def test_a_gpu_that_is_not_there_is_told_with_its_line(deck: Deck) -> None:
-    deck.write('[deck]\ngpus = [99]\n[[task]]\nname = "a"\ncommand = "true"\n')
-    for command in ("check", "plan", "--headless"):
-        assert "tasks.toml:2: [deck]: gpus: GPU 99 cannot be used" in deck.command(command, "tasks.toml").err
-
-
-def test_what_does_not_fit_and_what_cannot_be_done_yet_are_told_at_once(deck: Deck) -> None:
-    deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "a"\ncommand = "true"\ngpus = 3\nnodes = 2\n')
-    for command in ("check", "--headless"):
-        told = deck.command(command, "tasks.toml").err
-        assert "gpus = 3, but the deck has only 2" in told
-        assert 'nodes = 2 needs backend = "slurm" in [deck]' in told
+@pytest.mark.parametrize(
+    ("gpus", "more", "told", "commands"),
+    [
+        ("[99]", "", ["tasks.toml:2: [deck]: gpus: GPU 99 cannot be used"], "check plan --headless"),
+        ("[99]", "retries = -1", ["6: task \"a\": retries must be", "gpus: GPU 99 cannot"], "check plan --headless"),
+        ('"sim:2"', "gpus = 3\nnodes = 2", ["has only 2", 'nodes = 2 needs backend = "slurm"'], "check --headless"),
+    ],
+    ids=["a GPU that is not there, with its line", "what is wrong, too", "what does not fit or cannot be done yet"],
+)  # fmt: skip
+def test_all_that_bars_a_deck_is_told_at_once(deck: Deck, gpus: str, more: str, told: list[str], commands: str) -> None:
+    deck.write(f'[deck]\ngpus = {gpus}\n[[task]]\nname = "a"\ncommand = "true"\n{more}\n')
+    for command in commands.split():
+        said = deck.command(command, "tasks.toml").err
+        assert [part for part in told if part not in said] == [], command
 
 
 def test_check_misses_the_variables_that_tasks_do_not_get(deck: Deck) -> None:

@@ -61,15 +61,6 @@ def test_a_driver_mismatch_is_no_reason_to_train_on_the_cpu(deck: Deck, box: Cal
     assert deck.lines("seen") == []
 
 
-def test_tasks_run_on_the_cards_of_the_box(deck: Deck, box: Callable[[int], Box]) -> None:
-    box(2)
-    deck.write(quick())
-    ran = deck.run()
-    assert ran.code == 0
-    assert {line.split(":")[1] for line in deck.lines("seen")} <= {"0.", "1."}
-    assert [line.split("  ")[1] for line in ran.events[0]["gpus"]] == ["NVIDIA A40", "NVIDIA A40"]
-
-
 def hang(engine: Engine, box: Box) -> None:
     box.hang("all")
     box.record_calls()

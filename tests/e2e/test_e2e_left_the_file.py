@@ -37,13 +37,6 @@ def test_a_task_that_left_the_file_keeps_its_gpu_to_its_end(deck: Deck, gate: Ga
     assert sorted(deck.lines("ran")) == ["1", "2", "3"]
 
 
-def test_what_left_the_file_can_be_stopped(deck: Deck, gate: Gate) -> None:
-    killed_with_two_running(deck)
-    deck.write(THREE.format(name="t", values=[3]))
-    assert deck.command("stop", "--tasks").code == 0
-    assert deck.living() == []
-
-
 def test_what_left_the_file_counts_for_max_parallel_however_many_engines_come(deck: Deck, gate: Gate) -> None:
     most_two = THREE.replace("sim:2", "sim:3") + "    max_parallel = 2\n"
     deck.write(most_two.format(name="t", values=[1, 2, 3]))

@@ -10,17 +10,6 @@ from tests.e2e.live_edits import AUTO, OFF, apply, begun, save, task, waits
 # -- by itself ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_task_that_is_added_to_the_file_starts(deck: Deck, gate: Gate):
-    engine = begun(deck, AUTO + waits("a"), "a")
-    save(deck, AUTO + waits("a") + task("b", "echo b >> ran"))
-    engine.ended("b")
-    gate.let()
-    ran = engine.finish()
-    assert ran.code == 0
-    assert ran.states == {"a": "succeeded", "b": "succeeded"}
-    assert deck.lines("ran") == ["b", "a"]
-
-
 def test_a_queued_task_that_was_changed_runs_as_the_file_says_now(deck: Deck, gate: Gate):
     engine = begun(deck, AUTO + waits("a") + waits("b") + task("c", "echo old >> ran"), "a", "b")
     save(deck, AUTO + waits("a") + waits("b") + task("c", "echo new >> ran"))

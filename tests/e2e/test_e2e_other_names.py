@@ -152,15 +152,6 @@ def test_what_another_name_leaves_of_a_result_later_makes_it_run_again(deck: Dec
     assert deck.run().states == {"train": "cached", "eval": "cached"}
 
 
-def test_a_result_that_a_failed_attempt_of_another_name_did_not_touch_stays_one(deck: Deck) -> None:
-    deck.write(HALF.format(code=0))
-    assert deck.run().code == 0
-    deck.write(HALF.format(code=1).replace("echo half >model.pt; ", ""))
-    assert deck.run("--name", "b", "--no-skip-existing").code == 1
-    deck.write(HALF.format(code=0))
-    assert deck.run().states == {"train": "cached", "eval": "cached"}
-
-
 def test_two_names_that_write_the_same_outputs_at_once_are_warned_of(deck: Deck) -> None:
     deck.write(HALF.format(code=0).replace("echo half", "read _ <gate; echo half").replace("sim:1", "sim:2"))
     gate = deck.gate()

@@ -31,12 +31,6 @@ def test_what_a_trial_under_a_profile_left_is_not_taken_for_the_result(deck: Dec
     assert "1 of 1 tasks would run" in planned
 
 
-def test_the_same_work_done_under_a_name_is_done(deck: Deck) -> None:
-    deck.write(TRAINING)
-    assert deck.run("--name", "night").states == {"train": "succeeded"}
-    assert deck.run().states == {"train": "cached"}
-
-
 def test_a_trial_does_not_write_over_a_result(deck: Deck) -> None:
     deck.write(TRAINING)
     assert deck.run().states == {"train": "succeeded"}

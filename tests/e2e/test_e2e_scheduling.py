@@ -64,27 +64,6 @@ async def test_what_runs_beside_what_is_as_the_file_says(
         assert desk.in_state("running") == (running.split() if " " in running else [*running])
 
 
-def test_a_failure_closes_the_later_rounds_of_its_group_only(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:4"
-        [[task]]
-        name = "{g}-{r}"
-        group = "{g}"
-        round = "{r}"
-        matrix.g = ["good", "bad"]
-        matrix.r = [0, 1, 2]
-        command = "test {task} != bad-0"
-    """)
-    ran = deck.run()
-    assert ran.code == 1
-    assert ran.states == {
-        "good-0": "succeeded", "good-1": "succeeded", "good-2": "succeeded",
-        "bad-0": "failed", "bad-1": "blocked", "bad-2": "blocked",
-    }  # fmt: skip
-    assert "bad-0" in ran.rows["bad-1"]["reason"]
-
-
 SHARDS_PER_GPU = """
     [deck]
     gpus = "sim:{count}"
@@ -127,20 +106,6 @@ def rows(deck: Deck, *options: str) -> set[str]:
     ran = deck.run(*options)
     assert ran.code == 0, ran.err
     return set(ran.rows)
-
-
-@pytest.mark.parametrize(
-    ("options", "tasks"),
-    [
-        (["--only", "gather", "--with-needs"], 5),
-        (["--exclude", "gather", "--exclude", "seed=2"], 2),
-        (["--exclude", "gather", "--limit", "1"], 1),
-        (["seeds=[7]", "--exclude", "gather"], 2),
-    ],
-)
-def test_options_of_the_command_line_select(deck: Deck, options: list[str], tasks: int) -> None:
-    deck.write(SWEEP)
-    assert len(rows(deck, *options)) == tasks
 
 
 def test_a_need_that_only_leaves_out_blocks_and_is_named(deck: Deck) -> None:

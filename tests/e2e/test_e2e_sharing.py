@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pwd
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -78,16 +76,6 @@ def waits(deck: Deck, why: str) -> Engine:
 
 def starts(deck: Deck) -> list[AttemptStarting]:
     return [fact for fact in deck.facts() if isinstance(fact, AttemptStarting)]
-
-
-def test_a_deck_waits_for_the_gpu_of_another_and_says_whose_it_is(two: Callable[[int], Pair]) -> None:
-    pair = two(1)
-    first, second = pair.deck("first", named("pets-sweep", tasks(1))), pair.deck("second", tasks(1))
-    running = first.start()
-    running.started("t0")
-    user = pwd.getpwuid(os.geteuid()).pw_name
-    waits(second, f"GPU 0: deck pets-sweep of {user} has it (engine {running.pid})")
-    assert second.lines("log.txt") == []
 
 
 def test_two_decks_never_have_the_same_gpu(two: Callable[[int], Pair]) -> None:

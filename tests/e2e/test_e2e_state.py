@@ -89,18 +89,6 @@ def test_without_its_journal_a_deck_goes_on_numbering_after_the_files_on_disk(de
     assert deck.text("logs/second/attempt-1.json") == before
 
 
-def test_a_journal_of_a_newer_version_is_refused(deck: Deck) -> None:
-    deck.write(GATED)
-    deck.gate().let()
-    deck.run()
-    with sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db") as db:
-        db.execute("PRAGMA user_version = 9999")
-    db.close()
-    ran = deck.run()
-    assert ran.code == 3
-    assert "newer" in ran.err
-
-
 def test_every_start_is_in_the_journal_before_its_process(deck: Deck) -> None:
     deck.write(GATED)
     gate = deck.gate()

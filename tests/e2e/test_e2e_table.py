@@ -145,12 +145,6 @@ def test_mistakes_are_said(deck: Deck, options: dict[str, object], words: str) -
         table(deck, **options)
 
 
-def test_a_selector_that_means_nothing_is_refused(deck: Deck) -> None:
-    deck.write(SWEEP)
-    with pytest.raises(UsageError, match="no task of this deck matches"):
-        table(deck, "nothing")
-
-
 @pytest.mark.parametrize("asked", [(), ("loss:min",)])
 def test_a_deck_without_metrics_says_how_to_name_some(deck: Deck, asked: tuple[str, ...]) -> None:
     deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')

@@ -95,13 +95,6 @@ def test_state_and_socket_are_the_owners_alone_whatever_the_umask(deck: Commande
         assert wrong(folder, modes(folder)) == {}
 
 
-def test_a_state_folder_that_was_opened_to_others_is_closed_again(deck: Commanded) -> None:
-    (deck.folder / ".gpudeck/tasks").mkdir(parents=True, mode=0o777)
-    (deck.folder / ".gpudeck/tasks").chmod(0o777)
-    begin(deck)
-    assert modes(deck.folder / ".gpudeck")["tasks"] == 0o700
-
-
 # -- who else is there -------------------------------------------------------------------------------------------------
 
 
