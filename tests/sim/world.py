@@ -174,9 +174,10 @@ class World:
             if client.deck == deck:
                 client.leave()
         names = tuple(spec.name for spec in self.files[deck].tasks)
-        gpus = tuple(map(str, range(len(self.box.gpus))))
         what = [Wish("unpause"), Wish("release", {"tasks": names})]
-        self._come(deck, what + [Wish("gpu", {"verb": "enable", "gpus": gpus})] * bool(gpus), last=True)
+        for index in range(len(self.box.gpus)):  # one by one: a deck that has only some refuses the others
+            what.append(Wish("gpu", {"verb": "enable", "gpus": (str(index),)}))
+        self._come(deck, what, last=True)
 
     def _unfinished(self, deck: str) -> bool:
         facts = self.box.disks[deck].facts
