@@ -46,7 +46,9 @@ def run(command: Command) -> int:
     _take(place, added)
     _tell(added, as_json=command.flag("json"))
     if command.flag("start"):
-        with replace(place, options=replace(place.options, also=added.names)).start() as connection:
+        # Of a deck that has begun nothing else that is new, or edited, comes along.
+        purpose = "act" if place.state_folder() else "look"
+        with replace(place, options=replace(place.options, also=added.names)).start(purpose) as connection:
             place.tell_what_bars(connection)
             connection.request("apply", add=list(added.names))
         return 0

@@ -14,8 +14,8 @@ KEPT = 31
 KEPT_OF_ONE = 5
 """Durations kept for one fingerprint."""
 LARGE = 500
-"""An entry of more tasks has a place of its own in the queue, whatever is known of its durations: to move all that waits
-when the first one is learned would hold up every slot."""
+"""An entry of more tasks has a place of its own in the queue, whatever is known of its durations: to move all that
+waits when the first one is learned would hold up every slot."""
 MUCH_LONGER = 1.25
 """By so much the longest duration of an entry has to grow before its tasks get other places."""
 OOM_RAISE = 1.5

@@ -6,7 +6,7 @@ old deck, which then becomes the new one in place. Up to `draft` nothing is chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from . import events as e
@@ -42,6 +42,8 @@ class After:
     """Priorities that the user had set by hand and the file has changed since."""
     begins: tuple[str, ...] = ()
     """Tasks that are new, or wait and were changed: where a halted run is over, the next takes up these and no more."""
+    alone: bool = False
+    """What else is new in the file was not asked for: it goes on to wait."""
     options: str | None = None
     """The run options from now on, encoded; None: as before."""
 
@@ -146,10 +148,10 @@ def follow_up(turn: Turn, after: After) -> None:
         turn.record(e.ShardsFixed(entry, shards))
     for name, priority in after.priorities.items():
         turn.record(e.PriorityChanged(name, priority))
-    halted = deck.run.halted or deck.run.halted_before
-    if after.begins and not halted:
+    by_name = deck.run.halted or deck.run.halted_before or (after.alone and _others_wait(deck, after.begins))
+    if after.begins and not by_name:
         (another_run(turn, ("new",)) if deck.run.ended else take_up_new(turn))
-    for name in after.begins if halted else ():
+    for name in after.begins if by_name else ():
         task = deck.by_name.get(name)
         waits = task is not None and isinstance(task.phase, (Waiting, Blocked))
         if task is not None and waits and (deck.run.ended or task.index in deck.unasked):
@@ -163,6 +165,12 @@ def follow_up(turn: Turn, after: After) -> None:
         accept(turn, deck.by_name[name], BY)
     for name in after.restart:
         _restart(turn, deck.by_name.get(name))
+
+
+def _others_wait(deck: Deck, names: Collection[str]) -> bool:
+    """Whether the deck has tasks beside these that a run of all that is new would start."""
+    others = (task for task in deck.tasks if task.selected and isinstance(task.phase, Waiting))
+    return any((deck.run.ended or task.index in deck.unasked) and task.name not in names for task in others)
 
 
 def _restart(turn: Turn, task: Task | None) -> None:

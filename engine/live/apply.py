@@ -250,6 +250,7 @@ class _Wanted:
             shards={entry: shards for entry, shards in fixed.items() if deck.shards.get(entry) != shards},
             priorities=dict(_priorities(deck, reading, plan)),
             begins=(*plan.added, *(change.name for change in plan.changed_waiting), *self._choices.asked),
+            alone=bool(self._choices.asked),
         )
 
 

@@ -248,3 +248,37 @@ def test_an_engine_that_systemd_starts_anew_goes_on_with_the_file_as_it_was(deck
     assert deck.command("engine", "tasks.toml", "--service").code == 0
     assert deck.text("logs/next/attempt-1.log") == "old\n"
     assert deck.rows()["more"]["attempt"] == 0
+
+
+@at_desk(DECK, {**SOON, "added": 0})
+async def test_add_start_runs_what_it_adds_and_takes_no_edit_along(desk: Desk) -> None:
+    await left_with_an_edit(desk)
+    assert (await desk.command("add", "--start", "--name", "added", "--", "true")).code == 0
+    await desk.ends("first")
+    await desk.until(lambda: {"next", "added"} <= set(desk.started))
+    await desk.settle()
+    assert (desk.order("next").argv[-1], "more" in desk.started) == ("echo old", False)
+
+
+@at_desk(DECK, {"first": 0, **SOON, "added": 0})
+async def test_add_start_after_the_run_has_ended_starts_nothing_else(desk: Desk) -> None:
+    assert await desk.run() == 0
+    desk.write(EDITED)
+    assert (await desk.command("add", "--start", "--name", "added", "--", "true")).code == 0
+    await desk.until(lambda: "added" in desk.started)
+    await desk.settle()
+    assert "more" not in desk.started
+
+
+@at_desk(DECK, {"first": 0, **SOON, "added": 0})
+async def test_add_after_a_retry_of_an_ended_run_starts_what_it_adds_alone(desk: Desk) -> None:
+    assert await desk.run() == 0
+    desk.write(EDITED)
+    assert (await desk.command("retry", "first")).code == 0
+    await desk.until(lambda: desk.started.count("first") == 2)
+    assert (await desk.command("add", "--name", "added", "--", "true")).code == 0
+    await desk.until(lambda: "added" in desk.started)
+    await desk.settle()
+    assert "more" not in desk.started
+    await desk.command("start")
+    await desk.until(lambda: "more" in desk.started)

@@ -41,6 +41,7 @@ from gpudeck.engine.serve.undoing import Undoing
 from gpudeck.engine.serve.view import DeckView
 from gpudeck.engine.takeup import TakeUp
 from gpudeck.engine.taskfile import load as taskfile_load
+from gpudeck.engine.taskfile.fit import check_fit
 from gpudeck.engine.taskfile.options import RunOptions
 from gpudeck.engine.taskfile.settings import on_gpus
 from gpudeck.engine.taskfile.source import digest_of

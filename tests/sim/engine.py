@@ -44,6 +44,7 @@ from tests.inside.sim import (
     Serving,
     TakeUp,
     answer,
+    check_fit,
     choose,
     decode,
     encode,
@@ -71,6 +72,9 @@ class _Cards(BoxGpus):
     cores = _CORES
 
 
+_NONE = RunOptions()
+
+
 @dataclass(frozen=True)
 class How:
     """An engine is started."""
@@ -79,9 +83,11 @@ class How:
     takes: Sequence[str] | None = None
     """See `TakeUp.begin`, the next one too."""
     purpose: Purpose = "look"
+    given: RunOptions = _NONE
 
 
 HEADLESS = How("headless", ("failed", "changed", "stale"), "headless")
+ON_ALL_GPUS = replace(HEADLESS, given=RunOptions(gpus="all"))
 
 
 def load(box: Simulated, deck: str, how: How, folder: str, path: str) -> Loaded:
@@ -91,10 +97,12 @@ def load(box: Simulated, deck: str, how: How, folder: str, path: str) -> Loaded:
     facts = list(box.disks.setdefault(deck, Disk()).facts)
     past = Past(state, facts, recorded(facts))
     source: Any = loading.as_taken(past, how.purpose) or path
-    return loading.load(
-        source, RunOptions(), {}, past=past, purpose=how.purpose, environment={},
+    loaded = loading.load(
+        source, how.given, {}, past=past, purpose=how.purpose, environment={},
         gpus_of=lambda settings, _: _Cards(cards, choose(cards, settings.gpus)),
     )  # fmt: skip
+    check_fit(loaded.file, loaded.gpus.fitting())
+    return loaded
 
 
 class SimEngine:

@@ -29,7 +29,7 @@ from gpudeck.engine.core.events import (
 )
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec
-from tests.inside.sim import Loaded, decode
+from tests.inside.sim import Loaded, RunOptions, decode
 from tests.sim.box import Process, Simulated
 
 SHORTEST_S = 2.0
@@ -281,13 +281,14 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
                 pass
 
 
-def of_options(name: str, loaded: Loaded, purpose: str) -> None:
-    """What a run was told to go on with holds for whoever goes on with it; which tasks, a headless one says anew."""
+def of_options(name: str, loaded: Loaded, purpose: str, given: RunOptions) -> None:
+    """What a run was told to go on with holds for whoever goes on with it, but for what is *given* now; which tasks, a
+    headless one says anew."""
     told = ""
     for fact in loaded.past.facts:
         told = fact.options if isinstance(fact, (RunStarted, OptionsChanged)) else told
     was, now = decode(told), loaded.options
-    differ = (was.gpus, was.slots_per_gpu) != (now.gpus, now.slots_per_gpu)
+    differ = (given.gpus or was.gpus, was.slots_per_gpu) != (now.gpus, now.slots_per_gpu)
     if loaded.past.told.unfinished and (differ or (purpose != "headless" and was.only != now.only)):
         raise Broken(f"the run of {name} was to go on with {was}, and goes on with {now}")
 

@@ -20,7 +20,7 @@ from tests.sim.slurm_planted import ON_CLUSTER
 from tests.sim.small import EVENTS, SmallWorld
 
 _BLOCK = 20
-_FEW, _MANY = 300, 3000
+_FEW, _MANY = 160, 3000
 _EVENTFUL = (1413, 128, 114, 1304, 752, 1706, 195, 852, 1237, 888)
 """Worlds that come to much; where plans have become others, more of them are looked at."""
 

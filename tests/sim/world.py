@@ -20,7 +20,7 @@ from tests.inside.sim import host
 from tests.sim import promises
 from tests.sim.box import Process, Simulated
 from tests.sim.client import SimClient, Wish, wishes
-from tests.sim.engine import HEADLESS, How, SimEngine, cleared, load
+from tests.sim.engine import HEADLESS, ON_ALL_GPUS, How, SimEngine, cleared, load
 from tests.sim.plan import Plan, edited, half_saved, with_another
 from tests.sim.promises import Broken
 from tests.sim.taskfiles import TaskFiles
@@ -174,9 +174,10 @@ class World:
             if client.deck == deck:
                 client.leave()
         names = tuple(spec.name for spec in self.files[deck].tasks)
-        gpus = tuple(map(str, range(len(self.box.gpus))))
         what = [Wish("unpause"), Wish("release", {"tasks": names})]
-        self._come(deck, what + [Wish("gpu", {"verb": "enable", "gpus": gpus})] * bool(gpus), last=True)
+        for index in range(len(self.box.gpus)):  # one by one: a deck that has only some refuses the others
+            what.append(Wish("gpu", {"verb": "enable", "gpus": (str(index),)}))
+        self._come(deck, what, last=True)
 
     def _unfinished(self, deck: str) -> bool:
         facts = self.box.disks[deck].facts
@@ -201,10 +202,10 @@ class World:
         except DeckError as error:
             self.box.say(f"no engine of {deck} starts: {error}")
             self.seen["refused file"] += 1
-            if (
-                isinstance(error, UsageError) and how is not HEADLESS
-            ):  # the run's selection means no task of the file any more
-                self.start(deck, HEADLESS)
+            if isinstance(error, UsageError) and how is not HEADLESS:
+                self.start(deck, HEADLESS)  # the run's selection means no task of the file any more
+            elif "but the deck has only" in str(error) and how is not ON_ALL_GPUS:
+                self.start(deck, ON_ALL_GPUS)  # the run was told to have fewer, with fewer tasks
             else:
                 self.box.after(self.random.uniform(0, 50), lambda: self.start(deck))
             return
@@ -222,7 +223,7 @@ class World:
         self.engines[deck] = engine
         self.seen["unsettled"] += bool(engine.opened.unsettled)
         promises.of_wishes(deck, engine.deck, self.box.disks[deck].facts)
-        promises.of_options(deck, loaded, how.purpose)
+        promises.of_options(deck, loaded, how.purpose, how.given)
         promises.of_edits(deck, loaded, how.purpose, self._took.get(deck, ""))
 
     def _edit(self, deck: str) -> None:
