@@ -126,9 +126,7 @@ def test_json_has_the_same_numbers() -> None:
     gpu = as_json()
 
     assert (gpu["index"], gpu["used_mib"], gpu["total_mib"], gpu["util_percent"]) == (3, 31744, 45456, 97)
-    assert gpu["processes"] == [
-        {"pid": 4711, "user": "alice", "used_mib": 31000, "graphics": False, "visible": True},
-    ]
+    assert gpu["processes"] == [{"pid": 4711, "user": "alice", "used_mib": 31000, "graphics": False, "visible": True}]
 
 
 def test_json_has_null_for_what_is_not_known() -> None:

@@ -106,10 +106,7 @@ OLD: list[tuple[dict[str, Any], Fact]] = [
     ({"task": "a", "held": True}, TaskHeld("a", True, "")),
     ({"task": "a", "priority": 3}, PriorityChanged("a", 3, "")),
     ({"paused": True, "why": "paused"}, DeckPaused(True, "paused")),
-    (
-        {"task": "a", "fingerprint": "f", "why": "journal", "at": 1.0},
-        TaskCached("a", "f", "journal", 1.0, wall=0.0),
-    ),
+    ({"task": "a", "fingerprint": "f", "why": "journal", "at": 1.0}, TaskCached("a", "f", "journal", 1.0, wall=0.0)),
 ]
 """What journals of before retries had options hold, and what it means."""
 

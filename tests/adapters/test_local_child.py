@@ -116,11 +116,12 @@ def test_an_engine_under_nohup_hands_no_ignored_hangup_on(tmp_path: Path) -> Non
     engine = f"""
 import asyncio, sys
 from pathlib import Path
-from tests.fakes.local_rig import run
-async def body(rig):
-    token = rig.start("grep", "SigIgn", "/proc/self/status")
-    print(await rig.text(token))
-run(Path({str(tmp_path)!r}), body)
+from tests.fakes.local_rig import Rig
+async def body():
+    rig = Rig(Path({str(tmp_path)!r}))
+    print(await rig.text(rig.start("grep", "SigIgn", "/proc/self/status")))
+    await rig.clean_up()
+asyncio.run(body())
 """
     told = subprocess.run(["nohup", PYTHON, "-c", engine], capture_output=True, text=True, check=True).stdout
     assert not changed(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from gpudeck.engine.core.events import Unproven
 from gpudeck.engine.core.inputs import Input, TreeGone
 from gpudeck.engine.ports import Known, SpawnRefusedError
-from tests.fakes.local_rig import Rig, kill, lives, run, until
+from tests.fakes.local_rig import Rig, kill, launched, lives, until
 from tests.inside.adapters import WRAPPER_FD, Claims, proc
 
 
@@ -43,10 +44,12 @@ def user(monkeypatch: pytest.MonkeyPatch) -> None:
 def claimed(body: Any) -> Any:
     """Make a test of a coroutine that takes a rig whose launcher claims GPUs."""
 
-    def test(tmp_path: Path) -> None:
-        run(tmp_path, body, claims=claims(tmp_path))
+    @launched
+    @functools.wraps(body)
+    async def test(rig: Rig) -> None:
+        rig.replace_launcher(claims=claims(rig.folder))
+        await body(rig)
 
-    test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__
     return test
 
 

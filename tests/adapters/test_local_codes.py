@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.ports import SpawnRefusedError
-from tests.fakes.local_rig import PYTHON, Rig, kill, launched, run, until
+from tests.fakes.local_rig import PYTHON, Rig, kill, launched, until
 from tests.inside.adapters import Features, boottime_s, proc, record, wrapper
 
 SHELL_FUNCTION = {"BASH_FUNC_module%%": "() { echo loaded; }"}
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 42, 125, 126, 127, 128, 137, 255])
-def test_a_commands_own_code_is_told_as_it_is(tmp_path: Path, code: int) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start("sh", "-c", f"exit {code}")
-        end = await rig.leader_end(token)
-        assert (end.code, end.signal, end.spawn_error) == (code, None, "")
-
-    run(tmp_path, body)
+@launched
+async def test_a_commands_own_code_is_told_as_it_is(rig: Rig, code: int) -> None:
+    token = rig.start("sh", "-c", f"exit {code}")
+    end = await rig.leader_end(token)
+    assert (end.code, end.signal, end.spawn_error) == (code, None, "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
-def test_a_command_that_dies_of_a_signal_gets_the_shells_code_for_it(tmp_path: Path, number: int) -> None:
-    async def body(rig: Rig) -> None:
-        assert await rig.code("sh", "-c", f"kill -{int(number)} $$") == 128 + number
-
-    run(tmp_path, body)
+@launched
+async def test_a_command_that_dies_of_a_signal_gets_the_shells_code_for_it(rig: Rig, number: int) -> None:
+    assert await rig.code("sh", "-c", f"kill -{int(number)} $$") == 128 + number
 
 
 @launched
@@ -74,13 +69,11 @@ async def test_a_nul_byte_is_a_spawn_error(rig: Rig) -> None:
     assert end.spawn_error == "embedded null byte"
 
 
-def test_a_box_that_starts_no_process_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(rig: Rig) -> None:
-        monkeypatch.setattr(wrapper, "_SHELL", "/no/such/shell")
-        with pytest.raises(SpawnRefusedError, match="cannot start a process: No such file or directory"):
-            rig.start("true")
-
-    run(tmp_path, body)
+@launched
+async def test_a_box_that_starts_no_process_says_why(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wrapper, "_SHELL", "/no/such/shell")
+    with pytest.raises(SpawnRefusedError, match="cannot start a process: No such file or directory"):
+        rig.start("true")
 
 
 @launched
@@ -98,22 +91,18 @@ async def test_odd_variable_names_reach_the_command(rig: Rig) -> None:
 
 @pytest.mark.parametrize("env", [{}, SHELL_FUNCTION])
 @pytest.mark.parametrize("command", ["trian.py", "./trian.py", "/no/such/train.py", "a: b"])
-def test_a_missing_command_is_named(tmp_path: Path, command: str, env: dict[str, str]) -> None:
-    async def body(rig: Rig) -> None:
-        end = await rig.leader_end(rig.start(command, "--lr", "1", env=env))
-        assert (end.code, end.spawn_error) == (127, f"no such command: {command}")
-
-    run(tmp_path, body)
+@launched
+async def test_a_missing_command_is_named(rig: Rig, command: str, env: dict[str, str]) -> None:
+    end = await rig.leader_end(rig.start(command, "--lr", "1", env=env))
+    assert (end.code, end.spawn_error) == (127, f"no such command: {command}")
 
 
 @pytest.mark.parametrize("env", [{}, SHELL_FUNCTION])
-def test_a_file_without_permission_is_not_executable(tmp_path: Path, env: dict[str, str]) -> None:
-    async def body(rig: Rig) -> None:
-        (rig.folder / "train.sh").write_text("#!/bin/sh\n")
-        end = await rig.leader_end(rig.start("./train.sh", env=env))
-        assert (end.code, end.spawn_error) == (126, "not executable: ./train.sh")
-
-    run(tmp_path, body)
+@launched
+async def test_a_file_without_permission_is_not_executable(rig: Rig, env: dict[str, str]) -> None:
+    (rig.folder / "train.sh").write_text("#!/bin/sh\n")
+    end = await rig.leader_end(rig.start("./train.sh", env=env))
+    assert (end.code, end.spawn_error) == (126, "not executable: ./train.sh")
 
 
 @launched
@@ -161,12 +150,10 @@ async def test_an_attempt_whose_record_cannot_be_made_never_ran(rig: Rig) -> Non
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_a_command_whose_end_cannot_be_written_keeps_its_code(tmp_path: Path, code: int) -> None:
-    async def body(rig: Rig) -> None:
-        path = rig.record(rig.token(0))
-        assert await rig.code("sh", "-c", f"rm {path}; mkdir {path}; exit {code}") == code
-
-    run(tmp_path, body)
+@launched
+async def test_a_command_whose_end_cannot_be_written_keeps_its_code(rig: Rig, code: int) -> None:
+    path = rig.record(rig.token(0))
+    assert await rig.code("sh", "-c", f"rm {path}; mkdir {path}; exit {code}") == code
 
 
 @launched
@@ -206,24 +193,20 @@ async def test_a_daemon_does_not_pass_for_the_command_of_a_killed_wrapper(rig: R
     kill(daemon)
 
 
-def test_a_code_is_said_to_be_unknown_where_the_command_cannot_be_told_from_a_daemon(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start("sh", "-c", "kill -9 $PPID; sleep 0.2; exit 42")
-        end = await rig.leader_end(token)
-        assert (end.code, end.signal) == (None, None)
-
-    run(tmp_path, body, features=Features(children_files=False))
+@launched(features=Features(children_files=False))
+async def test_a_code_is_said_to_be_unknown_where_the_command_cannot_be_told_from_a_daemon(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "kill -9 $PPID; sleep 0.2; exit 42")
+    end = await rig.leader_end(token)
+    assert (end.code, end.signal) == (None, None)
 
 
 @pytest.mark.parametrize("name", ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM"])
-def test_a_signal_that_the_command_survives_does_not_end_its_wrapper(tmp_path: Path, name: str) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start("sh", "-c", f"trap 'exit 9' {name}; echo $$; while :; do sleep 0.02; done")
-        await rig.text(token)
-        os.killpg(rig.pids[token], getattr(signal, f"SIG{name}"))
-        assert (await rig.leader_end(token)).code == 9
-
-    run(tmp_path, body)
+@launched
+async def test_a_signal_that_the_command_survives_does_not_end_its_wrapper(rig: Rig, name: str) -> None:
+    token = rig.start("sh", "-c", f"trap 'exit 9' {name}; echo $$; while :; do sleep 0.02; done")
+    await rig.text(token)
+    os.killpg(rig.pids[token], getattr(signal, f"SIG{name}"))
+    assert (await rig.leader_end(token)).code == 9
 
 
 @launched

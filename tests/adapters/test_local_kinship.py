@@ -15,7 +15,7 @@ import pytest
 from gpudeck.engine.core.events import Unproven
 from gpudeck.engine.ports import Known
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
-from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
+from tests.fakes.local_rig import Rig, kill, launched, lives, until
 from tests.inside.adapters import Features, adopt, proc, record, send
 from tests.inside.adapters import launcher as local
 
@@ -84,46 +84,40 @@ async def test_what_was_seen_in_a_tree_belongs_to_it_when_it_has_lost_its_parent
     assert not lives(daemon)
 
 
-def test_orphans_that_die_while_their_leader_runs_are_reaped(tmp_path: Path, often: None) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start("sh", "-c", "(setsid sh -c 'echo $$ >orphan' &); sleep 99")
-        await until(lambda: number_in(rig, "orphan"))
-        await until(lambda: proc.stat(number_in(rig, "orphan")) is None)
-        assert rig.leader(token) is None
-
-    run(tmp_path, body)
+@launched
+async def test_orphans_that_die_while_their_leader_runs_are_reaped(rig: Rig, often: None) -> None:
+    token = rig.start("sh", "-c", "(setsid sh -c 'echo $$ >orphan' &); sleep 99")
+    await until(lambda: number_in(rig, "orphan"))
+    await until(lambda: proc.stat(number_in(rig, "orphan")) is None)
+    assert rig.leader(token) is None
 
 
-def test_what_an_adopted_attempt_starts_later_is_known_when_it_has_lost_its_parents(
-    tmp_path: Path, often: None
+@launched
+async def test_what_an_adopted_attempt_starts_later_is_known_when_it_has_lost_its_parents(
+    rig: Rig, often: None
 ) -> None:
-    async def body(rig: Rig) -> None:
-        later = shlex.quote(f"while [ ! -e go ]; do sleep 0.02; done; {NAMELESS} & echo $$ >parent; wait")
-        known = left_by_a_killed_engine(rig, "sh", "-c", f"touch up; sh -c {later} & wait")
-        assert rig.launcher.recover([known]) == {OLD: "adopted"}
-        (rig.folder / "go").touch()
-        await until(lambda: number_in(rig, "daemon"))
-        daemon, parent = number_in(rig, "daemon"), number_in(rig, "parent")
-        attempt = rig.launcher._attempts.by_token[OLD]  # no port tells what has been noted
-        await until(lambda: daemon in attempt.strays)
-        kill(parent)
-        await until(lambda: parent_of(daemon) != parent)
-        rig.launcher.stop(OLD, signal=TERM, scope="group", grace_s=0)
-        await rig.tree_end(OLD)
-        assert not lives(daemon)
-
-    run(tmp_path, body)
+    later = shlex.quote(f"while [ ! -e go ]; do sleep 0.02; done; {NAMELESS} & echo $$ >parent; wait")
+    known = left_by_a_killed_engine(rig, "sh", "-c", f"touch up; sh -c {later} & wait")
+    assert rig.launcher.recover([known]) == {OLD: "adopted"}
+    (rig.folder / "go").touch()
+    await until(lambda: number_in(rig, "daemon"))
+    daemon, parent = number_in(rig, "daemon"), number_in(rig, "parent")
+    attempt = rig.launcher._attempts.by_token[OLD]  # no port tells what has been noted
+    await until(lambda: daemon in attempt.strays)
+    kill(parent)
+    await until(lambda: parent_of(daemon) != parent)
+    rig.launcher.stop(OLD, signal=TERM, scope="group", grace_s=0)
+    await rig.tree_end(OLD)
+    assert not lives(daemon)
 
 
-def test_the_end_of_an_adopted_attempt_is_noticed_where_the_kernel_has_no_pidfds(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
-        known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 7")
-        assert rig.launcher.recover([known]) == {OLD: "adopted"}
-        (rig.folder / "go").touch()
-        assert (await rig.leader_end(OLD)).code == 7
-        await rig.tree_end(OLD)
-
-    run(tmp_path, body, features=Features(pidfd=False))
+@launched(features=Features(pidfd=False))
+async def test_the_end_of_an_adopted_attempt_is_noticed_where_the_kernel_has_no_pidfds(rig: Rig) -> None:
+    known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 7")
+    assert rig.launcher.recover([known]) == {OLD: "adopted"}
+    (rig.folder / "go").touch()
+    assert (await rig.leader_end(OLD)).code == 7
+    await rig.tree_end(OLD)
 
 
 @launched
@@ -157,20 +151,16 @@ async def test_a_wrapper_that_is_about_to_write_its_first_line_is_waited_for(rig
         wrapper.wait()
 
 
-def test_where_processes_cannot_be_looked_through_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@launched
+async def test_where_processes_cannot_be_looked_through_nothing_is_lost(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs = threading.Event()
     monkeypatch.setattr(adopt, "_PICTURE_TIMEOUT_S", 0.0)
     monkeypatch.setattr(adopt, "picture", lambda _: hangs.wait() and None)  # as one process in the kernel's hands does
-
-    async def body(rig: Rig) -> None:
-        rig.record(OLD).write_text("start 0.01 999999\n")
-        (fate,) = rig.launcher.recover([Known(OLD, 999_999, 1)]).values()
-        assert fate == Unproven()
-
+    rig.record(OLD).write_text("start 0.01 999999\n")
     try:
-        run(tmp_path, body)
+        assert rig.launcher.recover([Known(OLD, 999_999, 1)]) == {OLD: Unproven()}
     finally:
         hangs.set()
 

@@ -7,14 +7,13 @@ import gc
 import os
 import signal
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.core.inputs import LeaderExited, TreeGone
-from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
-from tests.inside.adapters import Background, Features, proc, watch
+from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, until
+from tests.inside.adapters import Features, proc, watch
 
 
 @pytest.fixture(autouse=True)
@@ -30,23 +29,21 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_many_attempts_tell_their_codes_and_leave_nothing_open(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
-        await rig.code("true")
-        gc.collect()  # what another test left is not this one's
-        before, children = descriptors(), set(proc.own_children())
-        for batch in range(20):
-            tokens = {rig.start("sh", "-c", f"exit {number}"): number for number in range(batch, batch + 8)}
-            for token, code in tokens.items():
-                await rig.tree_end(token)
-                assert rig.leader(token).code == code
-                rig.launcher.forget(token)
-            rig.inputs.clear()
-        assert descriptors() == before
-        assert os.listdir(rig.folder / "attempts") == [rig.token(0)]
-        assert set(proc.own_children()) <= children
-
-    run(tmp_path, body)
+@launched
+async def test_many_attempts_tell_their_codes_and_leave_nothing_open(rig: Rig) -> None:
+    await rig.code("true")
+    gc.collect()  # what another test left is not this one's
+    before, children = descriptors(), set(proc.own_children())
+    for batch in range(20):
+        tokens = {rig.start("sh", "-c", f"exit {number}"): number for number in range(batch, batch + 8)}
+        for token, code in tokens.items():
+            await rig.tree_end(token)
+            assert rig.leader(token).code == code
+            rig.launcher.forget(token)
+        rig.inputs.clear()
+    assert descriptors() == before
+    assert os.listdir(rig.folder / "attempts") == [rig.token(0)]
+    assert set(proc.own_children()) <= children
 
 
 @launched
@@ -58,29 +55,27 @@ async def test_many_attempts_at_once_each_end_once(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("features", FEATURES)
-def test_a_tree_is_stopped_whatever_the_kernel_offers(tmp_path: Path, features: Features) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start("sh", "-c", "trap '' TERM; (setsid sleep 99 & echo $!); while :; do sleep 1; done")
-        daemon = await rig.pid_from(token)
-        rig.launcher.stop(token, signal=signal.SIGTERM, scope="group", grace_s=0.2)
-        assert (await rig.leader_end(token)).code == 137
-        await rig.tree_end(token)
-        assert not lives(daemon)
-
-    run(tmp_path, body, features=features)
+@launched
+async def test_a_tree_is_stopped_whatever_the_kernel_offers(rig: Rig, features: Features) -> None:
+    rig.replace_launcher(features=features)
+    token = rig.start("sh", "-c", "trap '' TERM; (setsid sleep 99 & echo $!); while :; do sleep 1; done")
+    daemon = await rig.pid_from(token)
+    rig.launcher.stop(token, signal=signal.SIGTERM, scope="group", grace_s=0.2)
+    assert (await rig.leader_end(token)).code == 137
+    await rig.tree_end(token)
+    assert not lives(daemon)
 
 
 @pytest.mark.parametrize("features", FEATURES)
-def test_leftovers_are_waited_for_whatever_the_kernel_offers(tmp_path: Path, features: Features) -> None:
-    async def body(rig: Rig) -> None:
-        script = "setsid sh -c 'while [ ! -e go ]; do sleep 0.02; done; touch last' & exit 3"
-        token = rig.start("sh", "-c", script, leftovers="wait")
-        assert (await rig.leader_end(token)).code == 3
-        (rig.folder / "go").touch()
-        await rig.tree_end(token)
-        assert (rig.folder / "last").exists()
-
-    run(tmp_path, body, features=features)
+@launched
+async def test_leftovers_are_waited_for_whatever_the_kernel_offers(rig: Rig, features: Features) -> None:
+    rig.replace_launcher(features=features)
+    script = "setsid sh -c 'while [ ! -e go ]; do sleep 0.02; done; touch last' & exit 3"
+    token = rig.start("sh", "-c", script, leftovers="wait")
+    assert (await rig.leader_end(token)).code == 3
+    (rig.folder / "go").touch()
+    await rig.tree_end(token)
+    assert (rig.folder / "last").exists()
 
 
 @launched
@@ -141,21 +136,6 @@ asyncio.run(body())
 """
     told = subprocess.run((PYTHON, "-c", script), capture_output=True, text=True)
     assert told.stdout == "no more processes are allowed (ulimit -u, pids.max of its cgroup)\n", told.stderr
-
-
-def test_a_job_that_hangs_holds_up_no_other() -> None:
-    async def body() -> None:
-        background = Background(asyncio.get_running_loop())
-        hang = threading.Event()
-        results: list[object] = []
-        background.submit(hang.wait, results.append, timeout_s=0.05)
-        background.submit(lambda: "done", results.append)
-        await until(lambda: len(results) == 2)
-        hang.set()
-        background.close()
-        assert results == [None, "done"]
-
-    asyncio.run(body())
 
 
 @launched

@@ -8,7 +8,6 @@ import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from gpudeck.engine.core.events import Fate, Unproven
 from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import Known, StartOrder
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
-from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
+from tests.fakes.local_rig import Rig, kill, launched, lives, until
 from tests.inside.adapters import adopt, arguments_of, boottime_s, proc, record, wrapper_text
 
 TERM = signal.SIGTERM
@@ -89,17 +88,15 @@ async def test_a_running_attempt_is_adopted_and_its_code_told(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_an_attempt_is_found_by_its_record_even_where_its_start_was_not_recorded(
-    tmp_path: Path, recorded: bool
+@launched
+async def test_an_attempt_is_found_by_its_record_even_where_its_start_was_not_recorded(
+    rig: Rig, recorded: bool
 ) -> None:
-    async def body(rig: Rig) -> None:
-        known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; sleep 99")
-        asked = known if recorded else Known(OLD, 0, 0)
-        assert rig.launcher.recover([asked]) == {OLD: "adopted"}
-        rig.launcher.stop(OLD, signal=TERM, scope="group", grace_s=LONG_S)
-        assert (await rig.leader_end(OLD)).code == 143
-
-    run(tmp_path, body)
+    known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; sleep 99")
+    asked = known if recorded else Known(OLD, 0, 0)
+    assert rig.launcher.recover([asked]) == {OLD: "adopted"}
+    rig.launcher.stop(OLD, signal=TERM, scope="group", grace_s=LONG_S)
+    assert (await rig.leader_end(OLD)).code == 143
 
 
 @launched
@@ -237,17 +234,15 @@ DRAWING = Process(pid=4_000_000, used_mib=700, graphics=True, visible=False)
     ],
     ids=["no answer", "lost GPU", "a stranger", "memory", "a screen", "the driver's own", "just leaving"],
 )
-def test_what_its_gpu_says_of_an_attempt_of_which_nothing_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[GpuReading | None], fate: Fate
+@launched
+async def test_what_its_gpu_says_of_an_attempt_of_which_nothing_is_found(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, answers: list[GpuReading | None], fate: Fate
 ) -> None:
     if fate != "lost":  # else what may leave has the time that it gets
         monkeypatch.setattr(adopt, "_DRAINING_S", 0.1)
         monkeypatch.setattr(adopt, "_AGAIN_S", 0.02)
-
-    async def body(rig: Rig) -> None:
-        assert rig.launcher.recover([Known(OLD, 999_999, 1, claims=("GPU-0",))]) == {OLD: fate}
-
-    run(tmp_path, body, look=Driver(answers))
+    rig.replace_launcher(look=Driver(answers))
+    assert rig.launcher.recover([Known(OLD, 999_999, 1, claims=("GPU-0",))]) == {OLD: fate}
 
 
 @pytest.mark.parametrize(
@@ -255,32 +250,25 @@ def test_what_its_gpu_says_of_an_attempt_of_which_nothing_is_found(
     ["env -i sleep 99 & echo $!; wait", "(env -i sleep 99 >/dev/null & echo $!); exec sleep 99"],
     ids=["a child", "an orphan"],
 )
-def test_processes_of_another_attempt_do_not_speak_against_a_loss(tmp_path: Path, script: str) -> None:
-    async def body(rig: Rig) -> None:
-        other = rig.start("sh", "-c", script)
-        pid = await rig.pid_from(other)
-        driver.answers = [reading(Process(pid=pid, used_mib=700))]
-        rig.record(OLD).write_text(start_line(999_999, 1))
-        known = [Known(OLD, 999_999, 1, claims=("GPU-0",)), Known(other, rig.pids[other], rig.ticks[other])]
-        rig.replace_launcher(look=driver)
-        assert rig.launcher.recover(known)[OLD] == "lost"
-
-    driver = Driver([None])
-    run(tmp_path, body, look=driver)
+@launched
+async def test_processes_of_another_attempt_do_not_speak_against_a_loss(rig: Rig, script: str) -> None:
+    other = rig.start("sh", "-c", script)
+    pid = await rig.pid_from(other)
+    rig.record(OLD).write_text(start_line(999_999, 1))
+    known = [Known(OLD, 999_999, 1, claims=("GPU-0",)), Known(other, rig.pids[other], rig.ticks[other])]
+    rig.replace_launcher(look=Driver([reading(Process(pid=pid, used_mib=700))]))
+    assert rig.launcher.recover(known)[OLD] == "lost"
 
 
-def test_the_driver_is_not_asked_about_an_attempt_that_lives_or_has_no_gpu(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start("sh", "-c", "echo up; exec sleep 99")
-        await rig.text(token)
-        rig.replace_launcher(look=driver)
-        alive = Known(token, rig.pids[token], rig.ticks[token], claims=("GPU-0",))
-        on_none = [Known(OLD, 999_999, 1), Known(f"{OLD}-sim", 999_999, 1, claims=("SIM-0",))]
-        assert rig.launcher.recover([alive, *on_none]) == {token: "adopted", OLD: "lost", f"{OLD}-sim": "lost"}
-        assert not driver.asked
-
-    driver = Driver([None])
-    run(tmp_path, body, look=driver)
+@launched
+async def test_the_driver_is_not_asked_about_an_attempt_that_lives_or_has_no_gpu(rig: Rig) -> None:
+    token, driver = rig.start("sh", "-c", "echo up; exec sleep 99"), Driver([None])
+    await rig.text(token)
+    rig.replace_launcher(look=driver)
+    alive = Known(token, rig.pids[token], rig.ticks[token], claims=("GPU-0",))
+    on_none = [Known(OLD, 999_999, 1), Known(f"{OLD}-sim", 999_999, 1, claims=("SIM-0",))]
+    assert rig.launcher.recover([alive, *on_none]) == {token: "adopted", OLD: "lost", f"{OLD}-sim": "lost"}
+    assert not driver.asked
 
 
 @launched
@@ -319,12 +307,10 @@ async def test_a_torn_end_line_counts_for_nothing(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("refused", ["spawn-log", "spawn-fork"])
-def test_an_attempt_that_got_no_log_or_no_process_never_ran(tmp_path: Path, refused: str) -> None:
-    async def body(rig: Rig) -> None:
-        known = dead_wrapper(rig, start_line(999_999, 1) + f"end {refused} 11.00\n")
-        assert rig.launcher.recover([known]) == {OLD: "never ran"}
-
-    run(tmp_path, body)
+@launched
+async def test_an_attempt_that_got_no_log_or_no_process_never_ran(rig: Rig, refused: str) -> None:
+    known = dead_wrapper(rig, start_line(999_999, 1) + f"end {refused} 11.00\n")
+    assert rig.launcher.recover([known]) == {OLD: "never ran"}
 
 
 @launched
@@ -343,18 +329,16 @@ async def test_an_unreadable_record_proves_nothing(rig: Rig) -> None:
     assert not rig.inputs
 
 
-def test_a_record_removed_under_a_running_attempt_does_not_make_it_start_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@launched
+async def test_a_record_removed_under_a_running_attempt_does_not_make_it_start_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body(rig: Rig) -> None:
-        known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 4")
-        rig.record(OLD).unlink()
-        assert rig.launcher.recover([known]) == {OLD: "adopted"}
-        (rig.folder / "go").touch()
-        assert (await rig.leader_end(OLD)).code == 4
-
     monkeypatch.setattr(adopt, "_BIRTH_S", 0.1)
-    run(tmp_path, body)
+    known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 4")
+    rig.record(OLD).unlink()
+    assert rig.launcher.recover([known]) == {OLD: "adopted"}
+    (rig.folder / "go").touch()
+    assert (await rig.leader_end(OLD)).code == 4
 
 
 @launched
@@ -363,54 +347,44 @@ async def test_a_record_removed_of_an_attempt_that_is_gone_makes_it_lost(rig: Ri
 
 
 @pytest.mark.parametrize(("text", "fate"), [("", "lost"), ("end 3 11.00\n", "ended")])
-def test_after_a_reboot_nothing_lives(tmp_path: Path, text: str, fate: str) -> None:
-    async def body(rig: Rig) -> None:
-        stranger = rig.start("sleep", "99")
-        line = start_line(rig.pids[stranger], rig.ticks[stranger])
-        known = replace(dead_wrapper(rig, line + text), pid=rig.pids[stranger], start_ticks=rig.ticks[stranger])
-        assert rig.launcher.recover([known]) == {OLD: fate}
-        await rig.tree_end(OLD)
-        assert (await rig.leader_end(OLD)).code == (3 if text else None)
-        assert lives(rig.pids[stranger])
-
-    run(tmp_path, body, same_boot=False)
+@launched(same_boot=False)
+async def test_after_a_reboot_nothing_lives(rig: Rig, text: str, fate: str) -> None:
+    stranger = rig.start("sleep", "99")
+    line = start_line(rig.pids[stranger], rig.ticks[stranger])
+    known = replace(dead_wrapper(rig, line + text), pid=rig.pids[stranger], start_ticks=rig.ticks[stranger])
+    assert rig.launcher.recover([known]) == {OLD: fate}
+    await rig.tree_end(OLD)
+    assert (await rig.leader_end(OLD)).code == (3 if text else None)
+    assert lives(rig.pids[stranger])
 
 
-def test_a_missing_record_after_a_reboot_does_not_prove_that_nothing_ran(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
-        assert rig.launcher.recover([Known(OLD, 0, 0)]) == {OLD: "lost"}
-
-    run(tmp_path, body, same_boot=False)
+@launched(same_boot=False)
+async def test_a_missing_record_after_a_reboot_does_not_prove_that_nothing_ran(rig: Rig) -> None:
+    assert rig.launcher.recover([Known(OLD, 0, 0)]) == {OLD: "lost"}
 
 
-def test_pids_of_another_namespace_prove_nothing(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
-        known = dead_wrapper(rig, start_line(999_999, 1))
-        assert rig.launcher.recover([known]) == {OLD: Unproven()}
-
-    run(tmp_path, body, same_namespace=False)
+@launched(same_namespace=False)
+async def test_pids_of_another_namespace_prove_nothing(rig: Rig) -> None:
+    known = dead_wrapper(rig, start_line(999_999, 1))
+    assert rig.launcher.recover([known]) == {OLD: Unproven()}
 
 
-def test_where_pids_prove_nothing_its_token_does(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start("sh", "-c", "echo up; sleep 99")
-        await rig.text(token)
-        known = Known(token, rig.pids[token], rig.ticks[token])
-        rig.replace_launcher(same_namespace=False)
-        assert rig.launcher.recover([known]) == {token: "adopted"}
-
-    run(tmp_path, body)
+@launched
+async def test_where_pids_prove_nothing_its_token_does(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "echo up; sleep 99")
+    await rig.text(token)
+    known = Known(token, rig.pids[token], rig.ticks[token])
+    rig.replace_launcher(same_namespace=False)
+    assert rig.launcher.recover([known]) == {token: "adopted"}
 
 
-def test_a_process_that_has_the_pid_of_another_namespaces_wrapper_here_is_not_it(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
-        with subprocess.Popen(["sleep", "300"]) as stranger:
-            known = dead_wrapper(rig, start_line(stranger.pid, int(boottime_s() * proc.TICKS_PER_S) + 1))
-            fates = rig.launcher.recover([known])
-            stranger.kill()
-        assert fates == {OLD: Unproven()}
-
-    run(tmp_path, body, same_namespace=False)
+@launched(same_namespace=False)
+async def test_a_process_that_has_the_pid_of_another_namespaces_wrapper_here_is_not_it(rig: Rig) -> None:
+    with subprocess.Popen(["sleep", "300"]) as stranger:
+        known = dead_wrapper(rig, start_line(stranger.pid, int(boottime_s() * proc.TICKS_PER_S) + 1))
+        fates = rig.launcher.recover([known])
+        stranger.kill()
+    assert fates == {OLD: Unproven()}
 
 
 @launched

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import StopScope
-from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, until
 from tests.inside.adapters import proc
 
 DEAF = (
@@ -59,16 +59,14 @@ async def test_a_stop_at_any_moment_of_a_start_is_heard(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("scope", ["group", "leader"])
-def test_what_ignores_the_signal_is_killed_in_every_session(tmp_path: Path, scope: StopScope) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start(PYTHON, "-c", DEAF_WITH_A_DEAF_CHILD_ELSEWHERE)
-        grandchild = await rig.pid_from(token)
-        rig.launcher.stop(token, signal=TERM, scope=scope, grace_s=0.2)
-        await rig.tree_end(token)
-        assert not lives(grandchild)
-        assert (await rig.leader_end(token)).code == 137
-
-    run(tmp_path, body)
+@launched
+async def test_what_ignores_the_signal_is_killed_in_every_session(rig: Rig, scope: StopScope) -> None:
+    token = rig.start(PYTHON, "-c", DEAF_WITH_A_DEAF_CHILD_ELSEWHERE)
+    grandchild = await rig.pid_from(token)
+    rig.launcher.stop(token, signal=TERM, scope=scope, grace_s=0.2)
+    await rig.tree_end(token)
+    assert not lives(grandchild)
+    assert (await rig.leader_end(token)).code == 137
 
 
 @launched
@@ -101,16 +99,14 @@ async def test_with_the_scope_leader_the_others_hear_the_signal_when_the_command
 
 
 @pytest.mark.parametrize("scope", ["group", "leader"])
-def test_no_member_hears_the_signal_twice(tmp_path: Path, scope: StopScope) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start(PYTHON, "-c", COUNTS_TERMS)
-        await rig.text(token)
-        for grace_s in (LONG_S, LONG_S, 0.4, 0.2):
-            rig.launcher.stop(token, signal=TERM, scope=scope, grace_s=grace_s)
-        await rig.tree_end(token)
-        assert rig.out(token).read_text() == "ready\nTERM\n"
-
-    run(tmp_path, body)
+@launched
+async def test_no_member_hears_the_signal_twice(rig: Rig, scope: StopScope) -> None:
+    token = rig.start(PYTHON, "-c", COUNTS_TERMS)
+    await rig.text(token)
+    for grace_s in (LONG_S, LONG_S, 0.4, 0.2):
+        rig.launcher.stop(token, signal=TERM, scope=scope, grace_s=grace_s)
+    await rig.tree_end(token)
+    assert rig.out(token).read_text() == "ready\nTERM\n"
 
 
 @launched
@@ -281,15 +277,13 @@ async def test_members_names_the_whole_tree(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("scope", ["group", "leader"])
-def test_a_command_that_is_frozen_hears_the_signal(tmp_path: Path, scope: StopScope) -> None:
-    async def body(rig: Rig) -> None:
-        token = rig.start("sh", "-c", "echo $$; kill -STOP $$; exec sleep 99")
-        command = await rig.pid_from(token)
-        await until(lambda: (process := proc.stat(command)) is not None and process.state == "T")
-        rig.launcher.stop(token, signal=TERM, scope=scope, grace_s=LONG_S)
-        assert (await rig.leader_end(token)).code == 143
-
-    run(tmp_path, body)
+@launched
+async def test_a_command_that_is_frozen_hears_the_signal(rig: Rig, scope: StopScope) -> None:
+    token = rig.start("sh", "-c", "echo $$; kill -STOP $$; exec sleep 99")
+    command = await rig.pid_from(token)
+    await until(lambda: (process := proc.stat(command)) is not None and process.state == "T")
+    rig.launcher.stop(token, signal=TERM, scope=scope, grace_s=LONG_S)
+    assert (await rig.leader_end(token)).code == 143
 
 
 @launched

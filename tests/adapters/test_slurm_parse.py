@@ -38,10 +38,7 @@ AT = time.mktime(time.strptime(STAMP, "%Y-%m-%dT%H:%M:%S"))
             f"4_1|RUNNING|None|{STAMP}|node[1-2]|gpudeck-array {TOKEN}|arr0-02aad5f5",
             SlurmJob("4_1", "RUNNING", "node[1-2]", "", TOKEN, "arr0-02aad5f5", "", AT),
         ),
-        (
-            "9|PENDING|Resources|N/A||(null)|a|b",
-            SlurmJob("9", "PENDING", "", "", "", "a|b", "Resources"),
-        ),
+        ("9|PENDING|Resources|N/A||(null)|a|b", SlurmJob("9", "PENDING", "", "", "", "a|b", "Resources")),
         (
             "4_[0-5%2]|PENDING|JobArrayTaskLimit|N/A||(null)|x",
             SlurmJob("4_[0-5%2]", "PENDING", "", "", "", "x", "JobArrayTaskLimit"),
@@ -63,18 +60,9 @@ def test_lines_that_are_none_of_squeue_are_passed_over() -> None:
             f"8|CANCELLED by 1000|node1|gpudeck {TOKEN}|cancel-02aad5f5",
             SlurmJob("8", "CANCELLED by 1000", "node1", TOKEN, "", "cancel-02aad5f5"),
         ),
-        (
-            "4_1|OUT_OF_MEMORY|node1||arr",
-            SlurmJob("4_1", "OUT_OF_MEMORY", "node1", "", "", "arr"),
-        ),
-        (
-            f"4_2|FAILED|node1|gpudeck-array {TOKEN}|arr",
-            SlurmJob("4_2", "FAILED", "node1", "", TOKEN, "arr"),
-        ),
-        (
-            "9|PENDING|None assigned||x",
-            SlurmJob("9", "PENDING", "", "", "", "x"),
-        ),
+        ("4_1|OUT_OF_MEMORY|node1||arr", SlurmJob("4_1", "OUT_OF_MEMORY", "node1", "", "", "arr")),
+        (f"4_2|FAILED|node1|gpudeck-array {TOKEN}|arr", SlurmJob("4_2", "FAILED", "node1", "", TOKEN, "arr")),
+        ("9|PENDING|None assigned||x", SlurmJob("9", "PENDING", "", "", "", "x")),
     ],
 )
 def test_a_line_of_sacct(line: str, job: SlurmJob) -> None:

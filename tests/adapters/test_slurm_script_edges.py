@@ -56,8 +56,7 @@ def test_no_element_of_an_array_is_put_back_into_the_queue() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "name"),
-    [(["train-0.1", "train-0.25"], "train-"), (["t1", "t10"], "t-"), (["dump", "train"], "tasks-")],
+    ("names", "name"), [(["train-0.1", "train-0.25"], "train-"), (["t1", "t10"], "t-"), (["dump", "train"], "tasks-")]
 )
 def test_an_array_is_named_after_what_its_tasks_are_called_alike(names: list[str], name: str) -> None:
     orders = [order_in(FOLDER, task=task) for task in names]

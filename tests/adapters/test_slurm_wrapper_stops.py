@@ -40,11 +40,6 @@ def codes_after(node: Node, act: str, *, grace_s: float = 60.0, scope: str = "gr
         return process.wait(PATIENCE_S)
 
 
-def test_a_stop_file_sends_the_signal_to_the_command(tmp_path: Path) -> None:
-    node = node_in(tmp_path, "bash", "-c", "echo ready; exec sleep 99")
-    assert codes_after(node, "file") == 143
-
-
 def test_a_stop_by_the_engine_is_not_told_as_one_by_slurm(tmp_path: Path) -> None:
     node = node_in(tmp_path, "bash", "-c", "echo ready; exec sleep 99")
     codes_after(node, "file")

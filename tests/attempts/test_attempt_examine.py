@@ -7,15 +7,7 @@ import pytest
 
 from gpudeck.engine.core.events import Outcome
 from gpudeck.engine.core.spec import Extras, Policy, TaskSpec, Work
-from tests.inside.attempts import (
-    AttemptPaths,
-    RunningAttempt,
-    describe,
-    examine,
-    hint_of,
-    outputs_exist,
-    stamp_outputs,
-)
+from tests.inside.attempts import AttemptPaths, RunningAttempt, describe, examine, hint_of, outputs_exist, stamp_outputs
 
 BEGIN = 1_000_000.0
 

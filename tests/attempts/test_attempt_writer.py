@@ -10,13 +10,7 @@ import threading
 import pytest
 
 from tests.fakes.small_disk import small_disk
-from tests.inside.attempts import (
-    AttemptJsonWriter,
-    Link,
-    OutputStamp,
-    read_record,
-    stamps_in,
-)
+from tests.inside.attempts import AttemptJsonWriter, Link, OutputStamp, read_record, stamps_in
 from tests.inside.attempts import writer as writer_module
 
 END = {"at": "1970", "reason": "ok", "exit_code": 0, "duration_s": 5.0, "peak_mib": 4242, "mean_util_percent": 87.5}

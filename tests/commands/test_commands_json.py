@@ -34,11 +34,7 @@ async def test_what_a_verb_did_is_told_with_whom_it_passed_over_and_why(desk: De
 
 @pytest.mark.parametrize(
     ("words", "text"),
-    [
-        (("hold", "wait-3"), "held"),
-        (("priority", "wait-3", "7"), "priority 7"),
-        (("cancel", "wait-3"), "cancelled"),
-    ],
+    [(("hold", "wait-3"), "held"), (("priority", "wait-3", "7"), "priority 7"), (("cancel", "wait-3"), "cancelled")],
 )
 @at_desk(GATED)
 async def test_each_verb_tells_its_outcome(desk: Desk, words: tuple[str, ...], text: str) -> None:

@@ -95,14 +95,7 @@ def test_a_reader_that_goes_away_does_not_end_the_run(deck: Commanded) -> None:
 # -- exit codes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        ("kill -TERM $$", 143),
-        ("kill -KILL $$", 137),
-        ("exit 255", 255),
-    ],
-)
+@pytest.mark.parametrize(("line", "code"), [("kill -TERM $$", 143), ("kill -KILL $$", 137), ("exit 255", 255)])
 def test_the_code_is_what_a_shell_would_say(deck: Commanded, line: str, code: int) -> None:
     assert deck.command(*ONE, line).code == code
 

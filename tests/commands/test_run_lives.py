@@ -11,14 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.commands_rig import Commanded, Following, typed
-from tests.commands.run_rig import (
-    ONE,
-    TWO,
-    book_of,
-    runs_of,
-    state_of,
-    until_run,
-)
+from tests.commands.run_rig import ONE, TWO, book_of, runs_of, state_of, until_run
 from tests.e2e.decks import until
 from tests.inside.commands import Book, Engines, home_of
 

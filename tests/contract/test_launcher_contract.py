@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import os
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -150,25 +152,26 @@ _FOR_EVER_S = 1e9
 
 A, B, C = (f"{letter}-{os.getpid()}" for letter in ("a", "b", "c"))  # adopted processes are found by token
 
-Run = Callable[[Callable[[World], Coroutine[None, None, None]]], None]
 
+def everywhere(body: Callable[..., Coroutine[None, None, None]]) -> Any:
+    """Make a test of a coroutine that takes a world: one of each kind."""
+    _, *more = inspect.signature(body).parameters.values()
 
-@pytest.fixture(params=KINDS)
-def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(watch, "POLL_S", 0.02)
-
-    async def whole(body: Callable[[World], Coroutine[None, None, None]]) -> None:
-        kind = request.param
+    async def test(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+        monkeypatch.setattr(watch, "POLL_S", 0.02)
         simple = {"fake": FakeWorld, "sim": SimWorld}.get(kind)
         world = simple() if simple is not None else RealWorld(tmp_path, KINDS[kind])
         with contextlib.closing(world):
-            await body(world)
+            await body(world, **given)
             for token in set(world.launcher.members().values()):
                 world.launcher.stop(token, signal=signal.SIGKILL, scope="group", grace_s=0)
             await until(lambda: not world.launcher.members())
             world.launcher.close()
 
-    return lambda body: asyncio.run(whole(body))
+    *own, _ = inspect.signature(test).parameters.values()
+    functools.update_wrapper(test, body)
+    test.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
+    return pytest.mark.parametrize("kind", KINDS)(test)
 
 
 def told(world: World, kind: type[Input], token: str) -> list[Input]:
@@ -189,188 +192,154 @@ async def code_of(world: World, token: str) -> int | None:
     return found.code
 
 
-def test_a_start_tells_who_leads_the_attempt(run: Run) -> None:
-    async def body(world: World) -> None:
-        leader = world.launcher.start(world.order(A))
-        assert leader is not None
-        pid, start_ticks = leader
-        assert pid > 0
-        assert start_ticks > 0
-
-    run(body)
+@everywhere
+async def test_a_start_tells_who_leads_the_attempt(world: World) -> None:
+    leader = world.launcher.start(world.order(A))
+    assert leader is not None
+    pid, start_ticks = leader
+    assert pid > 0
+    assert start_ticks > 0
 
 
-def test_nothing_is_told_while_an_attempt_runs(run: Run) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        world.launcher.start(world.order(B))
-        world.end(B, 0)
-        await gone(world, B)
-        assert not told(world, LeaderExited, A)
-
-    run(body)
+@everywhere
+async def test_nothing_is_told_while_an_attempt_runs(world: World) -> None:
+    world.launcher.start(world.order(A))
+    world.launcher.start(world.order(B))
+    world.end(B, 0)
+    await gone(world, B)
+    assert not told(world, LeaderExited, A)
 
 
-def test_the_end_of_the_leader_is_told_once_and_before_the_end_of_the_tree(run: Run) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        world.end(A, 0)
-        await gone(world, A)
-        assert [type(i) for i in world.inputs] == [LeaderExited, TreeGone]
-
-    run(body)
+@everywhere
+async def test_the_end_of_the_leader_is_told_once_and_before_the_end_of_the_tree(world: World) -> None:
+    world.launcher.start(world.order(A))
+    world.end(A, 0)
+    await gone(world, A)
+    assert [type(i) for i in world.inputs] == [LeaderExited, TreeGone]
 
 
 @pytest.mark.parametrize("code", [0, 1, 42, 137, 255])
-def test_the_exit_code_is_the_commands(run: Run, code: int) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        world.end(A, code)
-        assert await code_of(world, A) == code
-
-    run(body)
+@everywhere
+async def test_the_exit_code_is_the_commands(world: World, code: int) -> None:
+    world.launcher.start(world.order(A))
+    world.end(A, code)
+    assert await code_of(world, A) == code
 
 
-def test_attempts_end_in_any_order(run: Run) -> None:
-    async def body(world: World) -> None:
-        for token in (A, B, C):
-            world.launcher.start(world.order(token))
-        for token, code in ((C, 3), (A, 1), (B, 2)):
-            world.end(token, code)
-            await gone(world, token)
-        assert [await code_of(world, token) for token in (A, B, C)] == [1, 2, 3]
-
-    run(body)
+@everywhere
+async def test_attempts_end_in_any_order(world: World) -> None:
+    for token in (A, B, C):
+        world.launcher.start(world.order(token))
+    for token, code in ((C, 3), (A, 1), (B, 2)):
+        world.end(token, code)
+        await gone(world, token)
+    assert [await code_of(world, token) for token in (A, B, C)] == [1, 2, 3]
 
 
-def test_a_stop_ends_the_attempt(run: Run) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=30)
-        assert await code_of(world, A) == 128 + signal.SIGTERM
-
-    run(body)
+@everywhere
+async def test_a_stop_ends_the_attempt(world: World) -> None:
+    world.launcher.start(world.order(A))
+    world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=30)
+    assert await code_of(world, A) == 128 + signal.SIGTERM
 
 
-def test_a_stop_without_grace_kills(run: Run) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=0)
-        assert await code_of(world, A) == 128 + signal.SIGKILL
-
-    run(body)
+@everywhere
+async def test_a_stop_without_grace_kills(world: World) -> None:
+    world.launcher.start(world.order(A))
+    world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=0)
+    assert await code_of(world, A) == 128 + signal.SIGKILL
 
 
-def test_a_stop_reaches_only_its_attempt(run: Run) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        world.launcher.start(world.order(B))
-        world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=30)
-        await gone(world, A)
-        assert set(world.launcher.members().values()) == {B}
-
-    run(body)
+@everywhere
+async def test_a_stop_reaches_only_its_attempt(world: World) -> None:
+    world.launcher.start(world.order(A))
+    world.launcher.start(world.order(B))
+    world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=30)
+    await gone(world, A)
+    assert set(world.launcher.members().values()) == {B}
 
 
-def test_asking_twice_for_a_stop_ends_it_once(run: Run) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        for grace_s in (30, 30, 20):
-            world.launcher.stop(A, signal=signal.SIGTERM, scope="leader", grace_s=grace_s)
-        await gone(world, A)
-        assert [type(i) for i in world.inputs] == [LeaderExited, TreeGone]
-
-    run(body)
+@everywhere
+async def test_asking_twice_for_a_stop_ends_it_once(world: World) -> None:
+    world.launcher.start(world.order(A))
+    for grace_s in (30, 30, 20):
+        world.launcher.stop(A, signal=signal.SIGTERM, scope="leader", grace_s=grace_s)
+    await gone(world, A)
+    assert [type(i) for i in world.inputs] == [LeaderExited, TreeGone]
 
 
-def test_stopping_what_is_gone_or_was_never_there_is_no_error(run: Run) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        world.end(A, 0)
-        await gone(world, A)
-        for token in (A, "never"):
-            world.launcher.stop(token, signal=signal.SIGTERM, scope="group", grace_s=0)
-        assert len(world.inputs) == 2
-
-    run(body)
+@everywhere
+async def test_stopping_what_is_gone_or_was_never_there_is_no_error(world: World) -> None:
+    world.launcher.start(world.order(A))
+    world.end(A, 0)
+    await gone(world, A)
+    for token in (A, "never"):
+        world.launcher.stop(token, signal=signal.SIGTERM, scope="group", grace_s=0)
+    assert len(world.inputs) == 2
 
 
-def test_members_names_the_processes_of_running_attempts(run: Run) -> None:
-    async def body(world: World) -> None:
-        leader = world.launcher.start(world.order(A))
-        assert leader is not None
-        pid, _ = leader
-        assert world.launcher.members()[pid] == A
-        assert world.launcher.members().get(1) is None
-        world.end(A, 0)
-        await gone(world, A)
-        assert not world.launcher.members()
-
-    run(body)
+@everywhere
+async def test_members_names_the_processes_of_running_attempts(world: World) -> None:
+    leader = world.launcher.start(world.order(A))
+    assert leader is not None
+    pid, _ = leader
+    assert world.launcher.members()[pid] == A
+    assert world.launcher.members().get(1) is None
+    world.end(A, 0)
+    await gone(world, A)
+    assert not world.launcher.members()
 
 
-def test_nobody_listens_to_a_warning_once_the_attempt_is_gone(run: Run) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        world.end(A, 0)
-        await gone(world, A)
-        assert world.launcher.warn(A, signal.SIGUSR1) == 0
-
-    run(body)
+@everywhere
+async def test_nobody_listens_to_a_warning_once_the_attempt_is_gone(world: World) -> None:
+    world.launcher.start(world.order(A))
+    world.end(A, 0)
+    await gone(world, A)
+    assert world.launcher.warn(A, signal.SIGUSR1) == 0
 
 
-def test_forgetting_twice_is_no_error(run: Run) -> None:
-    async def body(world: World) -> None:
-        world.launcher.start(world.order(A))
-        world.end(A, 0)
-        await gone(world, A)
-        for token in (A, A, "never"):
-            world.launcher.forget(token)
-
-    run(body)
+@everywhere
+async def test_forgetting_twice_is_no_error(world: World) -> None:
+    world.launcher.start(world.order(A))
+    world.end(A, 0)
+    await gone(world, A)
+    for token in (A, A, "never"):
+        world.launcher.forget(token)
 
 
-def test_an_attempt_that_left_no_trace_never_ran(run: Run) -> None:
-    async def body(world: World) -> None:
-        assert world.launcher.recover([Known(A, 0, 0)]) == {A: "never ran"}
-        assert (await gone(world, A)).never_ran
-        assert not told(world, LeaderExited, A)
-
-    run(body)
+@everywhere
+async def test_an_attempt_that_left_no_trace_never_ran(world: World) -> None:
+    assert world.launcher.recover([Known(A, 0, 0)]) == {A: "never ran"}
+    assert (await gone(world, A)).never_ran
+    assert not told(world, LeaderExited, A)
 
 
-def test_the_launcher_after_a_dead_one_tells_how_what_it_left_ends(run: Run) -> None:
-    async def body(world: World) -> None:
-        pid, ticks = world.launcher.start(world.order(A)) or (0, 0)
-        await world.succeed()
-        assert world.launcher.recover([Known(A, pid, ticks)]) == {A: "adopted"}
-        assert world.launcher.members()[pid] == A
-        world.end(A, 3)
-        assert await code_of(world, A) == 3
-
-    run(body)
+@everywhere
+async def test_the_launcher_after_a_dead_one_tells_how_what_it_left_ends(world: World) -> None:
+    pid, ticks = world.launcher.start(world.order(A)) or (0, 0)
+    await world.succeed()
+    assert world.launcher.recover([Known(A, pid, ticks)]) == {A: "adopted"}
+    assert world.launcher.members()[pid] == A
+    world.end(A, 3)
+    assert await code_of(world, A) == 3
 
 
-def test_what_ended_while_no_launcher_was_there_is_known_to_the_next(run: Run) -> None:
-    async def body(world: World) -> None:
-        pid, ticks = world.launcher.start(world.order(A)) or (0, 0)
-        world.end(A, 0)
-        await until(lambda: told(world, TreeGone, A))
-        world.inputs.clear()
-        await world.succeed()
-        assert world.launcher.recover([Known(A, pid, ticks)]) == {A: "ended"}
-        assert await code_of(world, A) == 0
-
-    run(body)
+@everywhere
+async def test_what_ended_while_no_launcher_was_there_is_known_to_the_next(world: World) -> None:
+    pid, ticks = world.launcher.start(world.order(A)) or (0, 0)
+    world.end(A, 0)
+    await until(lambda: told(world, TreeGone, A))
+    world.inputs.clear()
+    await world.succeed()
+    assert world.launcher.recover([Known(A, pid, ticks)]) == {A: "ended"}
+    assert await code_of(world, A) == 0
 
 
-def test_what_the_launcher_after_a_dead_one_adopted_can_be_stopped(run: Run) -> None:
-    async def body(world: World) -> None:
-        pid, ticks = world.launcher.start(world.order(A)) or (0, 0)
-        await world.succeed()
-        world.launcher.recover([Known(A, pid, ticks)])
-        world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=30)
-        await gone(world, A)  # with its code only if somebody was there to be told
-        assert not world.launcher.members()
-
-    run(body)
+@everywhere
+async def test_what_the_launcher_after_a_dead_one_adopted_can_be_stopped(world: World) -> None:
+    pid, ticks = world.launcher.start(world.order(A)) or (0, 0)
+    await world.succeed()
+    world.launcher.recover([Known(A, pid, ticks)])
+    world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=30)
+    await gone(world, A)  # with its code only if somebody was there to be told
+    assert not world.launcher.members()

@@ -156,10 +156,7 @@ def test_a_time_that_no_partition_of_the_task_allows_is_a_failure():
     facts = replace(FACTS, times=times_of("main|2:00:00\ncpu|infinite\nshut|1-00:00:00\n"))
     assert list(check_times(facts, wishes([task(time=7200.0), task("b", time=9e5, partition="main,cpu")]))) == []
     found = only(check_times(facts, wishes([task(time=7260.0)])))
-    assert (found.level, found.text) == (
-        "fail",
-        "a asks for 121 min, and a job may last 120 in main: it never starts",
-    )
+    assert (found.level, found.text) == ("fail", "a asks for 121 min, and a job may last 120 in main: it never starts")
 
 
 def test_several_gpus_without_cores_are_warned_of():

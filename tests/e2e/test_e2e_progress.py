@@ -51,10 +51,7 @@ def pipes(pid: int) -> set[str]:
 
 
 def test_a_run_that_prints_nan_is_stopped_and_failed(deck: Deck) -> None:
-    write(
-        deck,
-        f'name = "bad"\ncommand = "echo loss 0.1; echo loss nan; sleep 60"\n{FAIL_ON_NAN}',
-    )
+    write(deck, f'name = "bad"\ncommand = "echo loss 0.1; echo loss nan; sleep 60"\n{FAIL_ON_NAN}')
     ran = deck.run()
     end = ran.ended("bad")[0]
     assert (ran.code, end["outcome"], end["reason"]) == (1, "failed", 'watch: its output has "nan": loss nan')
@@ -130,10 +127,7 @@ def test_a_script_that_counts_iterations_shows_how_far_it_is_of_those_that_its_c
 
 
 def test_the_helper_dies_with_its_engine_and_the_next_one_watches_on(deck: Deck) -> None:
-    write(
-        deck,
-        f'name = "bad"\ncommand = "read _ < gate; echo loss nan; sleep 60"\n{FAIL_ON_NAN}',
-    )
+    write(deck, f'name = "bad"\ncommand = "read _ < gate; echo loss nan; sleep 60"\n{FAIL_ON_NAN}')
     gate = deck.gate()
     engine = deck.start()
     engine.started("bad")

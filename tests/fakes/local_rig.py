@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_sub
 from gpudeck.engine.core.inputs import Input, LeaderExited, TreeGone
 from gpudeck.engine.core.spec import Leftovers
 from gpudeck.engine.ports import StartOrder
+from tests.rigs.entered import entered
 
 PATIENCE_S = 30.0
 PYTHON = sys.executable
@@ -129,27 +130,18 @@ async def until(condition: Callable[[], object], patience_s: float = PATIENCE_S)
             await asyncio.sleep(0.005)
 
 
-def run(folder: Path, body: Callable[[Rig], Coroutine[Any, Any, None]], **options: Any) -> None:
-    """Run *body* with a rig, and clean up."""
+def launched(body: Any = None, **options: Any) -> Any:
+    """Make a test of a coroutine that takes a rig, whose launcher may have options."""
 
-    async def whole() -> None:
+    @contextlib.asynccontextmanager
+    async def enter(folder: Path) -> AsyncGenerator[Rig]:
         rig = Rig(folder, **options)
         try:
-            await body(rig)
+            yield rig
         finally:
             await rig.clean_up()
 
-    asyncio.run(whole())
-
-
-def launched(body: Callable[[Rig], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
-    """Make a test of a coroutine that takes a rig."""
-
-    def test(tmp_path: Path) -> None:
-        run(tmp_path, body)
-
-    test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__
-    return test
+    return entered(enter) if body is None else entered(enter)(body)
 
 
 def kill(pid: int) -> None:

@@ -47,11 +47,7 @@ FAULTS: Mapping[str, Fault] = {
     "engine killed, tasks adopted": Fault(engine_faults.engine_killed_and_what_ran_is_adopted),
     "engine terminated": Fault(
         engine_faults.engine_terminated,
-        wanted={
-            "waiting": {"keeper": [143, 0]},
-            "starting": {"subject": [None, 0]},
-            "running": {"subject": [143, 0]},
-        },
+        wanted={"waiting": {"keeper": [143, 0]}, "starting": {"subject": [None, 0]}, "running": {"subject": [143, 0]}},
     ),
     "pids reused": Fault(
         engine_faults.pids_reused,

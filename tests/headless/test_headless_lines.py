@@ -114,12 +114,7 @@ def test_a_time_that_is_none_does_not_break_a_line(seconds: float):
 
 
 def test_sizes_and_waits_read_well():
-    assert (mib_text(512), mib_text(2048), duration(9.6), duration(600)) == (
-        "512 MiB",
-        "2.0 GiB",
-        "10s",
-        "10m00s",
-    )
+    assert (mib_text(512), mib_text(2048), duration(9.6), duration(600)) == ("512 MiB", "2.0 GiB", "10s", "10m00s")
     assert [wh_text(wh) for wh in (0.0421, 3.99, 12.34, 1240)] == ["0.042 Wh", "4.0 Wh", "12.3 Wh", "1.24 kWh"]
     assert ranges([5, 0, 1, 1, 2]) == "0-2,5"
 

@@ -92,10 +92,7 @@ def test_quiet_leaves_out_what_is_submitted():
 
 
 def test_the_summary_names_nodes_where_there_are_no_gpus():
-    rows = (
-        row(gpus=(), job="1", nodes=("node1", "node2", "node3")),
-        failed_row(gpus=(), job="2", nodes=()),
-    )
+    rows = (row(gpus=(), job="1", nodes=("node1", "node2", "node3")), failed_row(gpus=(), job="2", nodes=()))
     head, first, second = [line.text for line in summary_lines(finished(rows=rows))][1:4]
     assert head == "task     state      attempts  node           time  reason"
     assert first == "train-a  succeeded         1  node[1-3]     1h23m"

@@ -78,15 +78,7 @@ from gpudeck.tui.widgets.gpu_lines import FOLDED, FULL, SHORT, Drawn, GpuHistory
 from gpudeck.tui.widgets.gpu_lines import lay_out as layout_lay_out
 from gpudeck.tui.widgets.gpu_lines import lines_of as lines_lines_of
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
-from gpudeck.tui.widgets.host_line import (
-    Disk,
-    DiskWatch,
-    HostLine,
-    HostReading,
-    host_parts,
-    look_at_disk,
-    read_host,
-)
+from gpudeck.tui.widgets.host_line import Disk, DiskWatch, HostLine, HostReading, host_parts, look_at_disk, read_host
 from gpudeck.tui.widgets.key_bar import KeyBar
 from gpudeck.tui.widgets.log.stream import (
     LogStream,

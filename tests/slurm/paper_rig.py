@@ -149,9 +149,7 @@ class PaperRig(Rig):
         return [type(item).__name__ for item in told if not isinstance(item, Pending)]
 
 
-def on_paper(
-    body: Callable[[PaperRig], Coroutine[Any, Any, None]],
-) -> Callable[[Path, pytest.MonkeyPatch], None]:
+def on_paper(body: Callable[[PaperRig], Coroutine[Any, Any, None]]) -> Callable[[Path, pytest.MonkeyPatch], None]:
     """Make a test of a coroutine that takes a rig. The queue is looked at all the time."""
 
     def test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

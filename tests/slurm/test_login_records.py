@@ -14,11 +14,7 @@ TOLD = f'{{"token": "{TOKEN}"}}\n'.encode()
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        (None, TOLD),
-        (b'{"token": "of an attempt that never ran"}', TOLD),
-        (TOLD + b" and more", TOLD + b" and more"),
-    ],
+    [(None, TOLD), (b'{"token": "of an attempt that never ran"}', TOLD), (TOLD + b" and more", TOLD + b" and more")],
     ids=["none", "of another attempt", "of this one, and more"],
 )
 def test_the_record_is_written_before_sbatch_unless_one_of_the_attempt_is_there(

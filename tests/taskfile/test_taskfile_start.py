@@ -212,9 +212,7 @@ def test_what_cannot_be_done_yet_loads_and_is_refused_at_the_start(text: str, ex
 
 
 def test_progress_may_say_how_many_steps_there_are():
-    made = deck(
-        "[vars]\nsteps = 5000\n" + entry("progress = { regex = 'iter (\\d+):', total = \"{steps}\" }"),
-    )
+    made = deck("[vars]\nsteps = 5000\n" + entry("progress = { regex = 'iter (\\d+):', total = \"{steps}\" }"))
     assert made.tasks[0].extras.progress == Progress(r"iter (\d+):", 5000)
 
 

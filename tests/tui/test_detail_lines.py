@@ -102,10 +102,7 @@ def test_wide_terminals_have_the_command_beside_the_attempts() -> None:
     assert any("Attempts" in line and "Command" in line for line in text(Known(details(), row(), 2), 150).splitlines())
 
 
-@pytest.mark.parametrize(
-    ("width", "together"),
-    [(60, [["a"], ["b"], ["c"]]), (310, [["a", "b"], ["c"]])],
-)
+@pytest.mark.parametrize(("width", "together"), [(60, [["a"], ["b"], ["c"]]), (310, [["a", "b"], ["c"]])])
 def test_curves_stand_in_pairs_where_there_is_room(width: int, together: list[list[str]]) -> None:
     curves = [Curve(f"metric-{name}", "step", ((0, 1.0), (1, 2.0)), 2, 2.0, (0, 1.0), (1, 2.0)) for name in "abc"]
     told = text(Known(details(), row(), 2, Left(), curves=curves), width)

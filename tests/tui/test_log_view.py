@@ -296,8 +296,7 @@ async def test_a_stream_without_the_hit_says_where_it_is(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("frame", "told"),
-    [(Frame(size=2048), "2.0 KiB ─"), (Frame(), "empty ─"), (Frame(missing=True), "not there ─")],
+    ("frame", "told"), [(Frame(size=2048), "2.0 KiB ─"), (Frame(), "empty ─"), (Frame(missing=True), "not there ─")]
 )
 def test_the_line_above_the_second_stream_tells_what_is_in_it(frame: Frame, told: str) -> None:
     words = divider_words("stderr", "/logs/t/1.err", frame, 60)
