@@ -60,69 +60,30 @@ def test_without_a_quota_the_affinity_counts(tree: Tree) -> None:
     assert tree.cores() == _AFFINITY
 
 
+@pytest.mark.parametrize(
+    ("groups", "quotas", "cores"),
+    [
+        pytest.param(["0::/user.slice/job"], {"/user.slice/job": "400000 100000"}, 4, id="our own"),
+        pytest.param(["0::/s/job/0"], {"/s/job/0": "max 100000", "/s": "1600000 100000"}, 16, id="an ancestor's"),
+        pytest.param(["0::/"], {"/": "max 100000"}, 64, id="without limit"),
+        pytest.param(["0::/"], {"/": "250000 100000"}, 2, id="a part of a core is not one more"),
+        pytest.param(["0::/"], {"/": "20000 100000"}, 1, id="there is always one core"),
+        pytest.param(["4:cpu,cpuacct:/x", "0::/"], {"cpu,cpuacct/x": (800000, 100000)}, 8, id="of the first version"),
+        pytest.param(["4:cpu:/"], {"cpu": (-1, 100000)}, 64, id="minus one is none in the first version"),
+        pytest.param(["4:cpu:/docker/abc"], {"cpu": (300000, 100000)}, 3, id="only our part of the tree is seen"),
+    ],
+)
 @pytest.mark.usefixtures("many_cores")
-def test_a_quota_of_our_cgroup_limits_the_cores(tree: Tree) -> None:
-    tree.belongs_to("0::/user.slice/job")
-    tree.group("/user.slice/job", {"cpu.max": "400000 100000"})
-
-    assert tree.cores() == 4
-
-
-@pytest.mark.usefixtures("many_cores")
-def test_a_quota_of_an_ancestor_limits_the_cores(tree: Tree) -> None:
-    tree.belongs_to("0::/slurm/job_7/step_0")
-    tree.group("/slurm/job_7/step_0", {"cpu.max": "max 100000"})
-    tree.group("/slurm", {"cpu.max": "1600000 100000"})
-
-    assert tree.cores() == 16
-
-
-@pytest.mark.usefixtures("many_cores")
-def test_a_quota_without_limit_limits_nothing(tree: Tree) -> None:
-    tree.belongs_to("0::/")
-    tree.group("/", {"cpu.max": "max 100000"})
-
-    assert tree.cores() == 64
-
-
-@pytest.mark.usefixtures("many_cores")
-def test_a_part_of_a_core_is_not_one_more(tree: Tree) -> None:
-    tree.belongs_to("0::/")
-    tree.group("/", {"cpu.max": "250000 100000"})
-
-    assert tree.cores() == 2
-
-
-@pytest.mark.usefixtures("many_cores")
-def test_there_is_always_one_core(tree: Tree) -> None:
-    tree.belongs_to("0::/")
-    tree.group("/", {"cpu.max": "20000 100000"})
-
-    assert tree.cores() == 1
-
-
-@pytest.mark.usefixtures("many_cores")
-def test_a_quota_of_the_first_cgroup_version_counts_too(tree: Tree) -> None:
-    tree.belongs_to("4:cpu,cpuacct:/docker/abc", "0::/")
-    tree.group("cpu,cpuacct/docker/abc", {"cpu.cfs_quota_us": "800000", "cpu.cfs_period_us": "100000"})
-
-    assert tree.cores() == 8
-
-
-@pytest.mark.usefixtures("many_cores")
-def test_minus_one_is_no_quota_in_the_first_cgroup_version(tree: Tree) -> None:
-    tree.belongs_to("4:cpu:/")
-    tree.group("cpu", {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"})
-
-    assert tree.cores() == 64
-
-
-@pytest.mark.usefixtures("many_cores")
-def test_a_container_that_sees_only_its_own_part_of_the_tree_is_limited_by_it(tree: Tree) -> None:
-    tree.belongs_to("4:cpu:/docker/abc")
-    tree.group("cpu", {"cpu.cfs_quota_us": "300000", "cpu.cfs_period_us": "100000"})
-
-    assert tree.cores() == 3
+def test_a_quota_of_our_cgroup_limits_the_cores(
+    tree: Tree, groups: list[str], quotas: dict[str, str | tuple[int, int]], cores: int
+) -> None:
+    tree.belongs_to(*groups)
+    for path, said in quotas.items():
+        files = {"cpu.max": said}
+        if isinstance(said, tuple):
+            files = dict(zip(("cpu.cfs_quota_us", "cpu.cfs_period_us"), map(str, said), strict=True))
+        tree.group(path, files)
+    assert tree.cores() == cores
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------
@@ -132,41 +93,27 @@ def test_without_limits_memory_is_the_boxs(tree: Tree) -> None:
     assert tree.available_mib() == 32 * GIB_MIB
 
 
-def test_what_a_cgroup_leaves_is_what_is_available(tree: Tree) -> None:
+@pytest.mark.parametrize(
+    ("files", "gib"),
+    [
+        pytest.param({"max": 16, "current": 10}, 6, id="what a cgroup leaves"),
+        pytest.param({"max": 16, "current": 10, "stat": 8}, 14, id="and page cache that would be dropped"),
+        pytest.param({"max": 512, "current": 0}, 32, id="a limit wider than the box changes nothing"),
+        pytest.param({"high": 1, "current": 2}, 0, id="above its limit nothing is left"),
+    ],
+)
+def test_what_a_cgroup_leaves_is_what_is_available(tree: Tree, files: dict[str, int], gib: int) -> None:
     tree.belongs_to("0::/job")
-    tree.group("/job", {"memory.max": str(16 << 30), "memory.current": str(10 << 30)})
-
-    assert tree.available_mib() == 6 * GIB_MIB
-
-
-def test_page_cache_that_would_be_dropped_is_available(tree: Tree) -> None:
-    tree.belongs_to("0::/job")
-    tree.group("/job", {"memory.max": str(16 << 30), "memory.current": str(10 << 30)})
-    tree.group("/job", {"memory.stat": f"anon 1\ninactive_file {8 << 30}"})
-
-    assert tree.available_mib() == 14 * GIB_MIB
-
-
-def test_a_limit_wider_than_the_box_changes_nothing(tree: Tree) -> None:
-    tree.belongs_to("0::/job")
-    tree.group("/job", {"memory.max": str(512 << 30), "memory.current": "0"})
-
-    assert tree.available_mib() == 32 * GIB_MIB
+    for name, value in files.items():
+        tree.group("/job", {f"memory.{name}": "anon 1\ninactive_file " * (name == "stat") + str(value << 30)})
+    assert tree.available_mib() == gib * GIB_MIB
 
 
 def test_limits_of_the_first_cgroup_version_count_too(tree: Tree) -> None:
     tree.belongs_to("4:memory:/docker/abc")
     files = {"memory.limit_in_bytes": str(8 << 30), "memory.usage_in_bytes": str(5 << 30)}
     tree.group("memory/docker/abc", files | {"memory.stat": f"total_inactive_file {1 << 30}"})
-
     assert tree.available_mib() == 4 * GIB_MIB
-
-
-def test_a_cgroup_above_its_limit_has_nothing_left(tree: Tree) -> None:
-    tree.belongs_to("0::/job")
-    tree.group("/job", {"memory.high": str(1 << 30), "memory.current": str(2 << 30)})
-
-    assert tree.available_mib() == 0
 
 
 def test_what_a_box_has_at_all_is_told_too(tree: Tree) -> None:

@@ -49,7 +49,13 @@ def test_a_line_of_squeue(line: str, job: SlurmJob) -> None:
     assert squeue_jobs(line) == [job]
 
 
+def test_a_comment_that_only_mentions_us_is_somebody_elses() -> None:
+    (job,) = squeue_jobs("8|RUNNING|None|N/A|node1|my gpudeck aa|x\n")
+    assert (job.token, job.batch) == ("", "")
+
+
 def test_lines_that_are_none_of_squeue_are_passed_over() -> None:
+    assert squeue_jobs("8.batch|RUNNING|None|N/A|node1|gpudeck aa|x\n8.0|RUNNING|None|N/A|node1|gpudeck aa|x\n") == []
     assert squeue_jobs("second line of a comment|x\n\nslurm_load_jobs error: x\n8|PENDING") == []
 
 
@@ -71,7 +77,14 @@ def test_a_line_of_sacct(line: str, job: SlurmJob) -> None:
 
 @pytest.mark.parametrize(
     ("out", "job"),
-    [("1234\n", "1234"), ("1234;cluster\n", "1234"), ("Welcome to HPC\n 1234 \n", "1234"), ("", None), ("ok\n", None)],
+    [
+        ("1234\n", "1234"),
+        ("1234;cluster\n", "1234"),
+        ("Welcome to HPC\n 1234 \n", "1234"),
+        ("", None),
+        ("ok\n", None),
+        ("nodes free:\n12\n4711;cluster\n", "4711"),
+    ],
 )
 def test_the_id_that_sbatch_prints(out: str, job: str | None) -> None:
     assert submitted_id(out) == job
@@ -104,10 +117,18 @@ FAILED = "sbatch: error: Batch job submission failed: "
         (1, "", "doubt"),
         (None, "", "doubt"),
         (0, "", "doubt"),
+        (0, "sbatch: lua: welcome\n", "doubt"),
+        (1, "sbatch: error: Unable to contact slurm controller\nsbatch: error: Socket timed out\n", "doubt"),
     ],
 )
 def test_what_a_refusal_means(code: int | None, err: str, kind: str) -> None:
     assert refusal(code, err).kind == kind
+
+
+def test_of_a_long_complaint_the_last_two_lines_are_told_once() -> None:
+    text = "sbatch: error: first\nsbatch: error: QOSMaxGRESPerJob\nsbatch: error: Batch job submission failed: Job\n"
+    assert refusal(1, text).why == "QOSMaxGRESPerJob; Batch job submission failed: Job"
+    assert refusal(1, "sbatch: error: same\nsbatch: error: same\n").why == "same"
 
 
 def test_a_refusal_is_told_in_sbatchs_words() -> None:
@@ -160,6 +181,13 @@ def test_no_time_is_none(text: str) -> None:
         ("BOOT_FAIL", "over", "node_fail"),
         ("CANCELLED by 1000", "over", "cancelled"),
         ("CANCELLED+", "over", "cancelled"),
+        ("CONFIGURING", "pending", ""),
+        ("REQUEUED", "pending", ""),
+        ("STAGE_OUT", "running", ""),
+        ("REVOKED", "over", "cancelled"),
+        ("LAUNCH_FAILED", "over", "launch"),
+        ("RECONFIG_FAIL", "over", "launch"),
+        ("", "running", ""),
     ],
 )
 def test_where_a_job_stands_and_why_it_ended(state: str, stands: str, cause: str) -> None:
@@ -190,10 +218,14 @@ def test_the_map_of_an_array_comes_back_as_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("signal", "scope", "text"), [(15, "leader", "15 2.50 leader\n"), ("INT", "group", "INT 2.50 group\n")]
-)
-def test_a_stop_as_the_wrapper_reads_it(signal: int | str, scope: StopScope, text: str) -> None:
-    assert jobfiles.stop_text(signal, 2.5, scope) == text
+    ("signal", "grace_s", "scope", "text"),
+    [
+        (15, 2.5, "leader", "15 2.50 leader\n"), ("INT", 2.5, "group", "INT 2.50 group\n"),
+        ("TERM", -3.0, "group", "TERM 0.00 group\n"),
+    ],
+)  # fmt: skip
+def test_a_stop_as_the_wrapper_reads_it(signal: int | str, grace_s: float, scope: StopScope, text: str) -> None:
+    assert jobfiles.stop_text(signal, grace_s, scope) == text
 
 
 @pytest.mark.parametrize("keep", [False, True])

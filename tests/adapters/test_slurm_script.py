@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.fakes.job_rig import JOB, TOKEN, order_in
-from tests.inside.adapters import array_script, asks, ignored_nodelist, job_name, quoted, script
+from tests.fakes.job_rig import TOKEN, order_in
+from tests.inside.adapters import (
+    SBATCH,
+    array_script,
+    asks,
+    ignored_nodelist,
+    job_name,
+    quoted,
+    script,
+    small_environment,
+    unasked,
+)
 
 FOLDER = Path("/logs/train")
 
 
-def header(**more: object) -> list[str]:
-    text = script(order_in(FOLDER, "true", **more), "/logs/.jobs")  # type: ignore[arg-type]
+def lines_of(text: str) -> list[str]:
     return [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH ")]
+
+
+def header(**more: Any) -> list[str]:
+    return lines_of(script(order_in(FOLDER, "true", **more), "/logs/.jobs"))
 
 
 def test_a_job_says_whose_it_is_where_it_writes_and_that_it_never_runs_twice() -> None:
@@ -53,6 +67,7 @@ def test_a_job_says_whose_it_is_where_it_writes_and_that_it_never_runs_twice() -
         ({"options": {"nodelist": "n1"}}, "--nodelist=n1"),
         ({"nodes": 2, "options": {"nodelist": "n[1-2]"}}, '--nodelist="n[1-2]"'),
         ({"grace_s": 90.0}, "--signal=B:USR2@120"),
+        ({"grace_s": 200_000.0}, "--signal=B:USR2@65535"),
         ({"warn_signal": "USR1"}, "--signal=B:USR2@360"),
         ({"options": {"extra": ["--mail-type=END"]}}, "--mail-type=END"),
         ({"options": {"extra": ["#SBATCH --reservation=x"]}}, "--reservation=x"),
@@ -118,6 +133,7 @@ def test_tasks_that_ask_for_the_same_share_an_array() -> None:
         f'#SBATCH --comment="gpudeck-array {"feed" * 6}"',
         "#SBATCH --array=0-1%1",
     ]
+    assert "--no-requeue" in lines_of(text)
 
 
 def test_each_element_of_an_array_runs_its_own_script(tmp_path: Path) -> None:
@@ -140,7 +156,48 @@ def test_an_element_without_a_script_fails(tmp_path: Path) -> None:
     assert done.returncode == 125
 
 
-def test_jobs_that_ask_for_other_things_do_not_share_one() -> None:
-    order = order_in(FOLDER, gpus=2)
-    assert order.job is not None
-    assert asks(order.job) != asks(JOB)
+@pytest.mark.parametrize("more", [{"gpus": 2}, {"options": {"extra": ["--hint=nomultithread"]}}, {"exclude": ("n1",)}])
+def test_jobs_that_ask_for_other_things_do_not_share_one(more: dict[str, Any]) -> None:
+    plain, other = order_in(FOLDER).job, order_in(FOLDER, **more).job
+    assert plain is not None
+    assert other is not None
+    assert asks(plain) != asks(other)
+
+
+def test_sbatch_gets_all_of_the_small_environment_and_nothing_else() -> None:
+    assert SBATCH[:3] == ("sbatch", "--parsable", "--export=ALL")
+    full = {"PATH": "/bin", "HOME": "/h", "SLURM_CONF": "/c", "SLURM_JOB_ID": "1", "SBATCH_REQUEUE": "1", "KEY": "x"}
+    kept = {"PATH": "/bin", "HOME": "/h", "SLURM_CONF": "/c"}
+    users = {"SBATCH_ACCOUNT": "proj", "SLURM_CLUSTERS": "big", "KRB5CCNAME": "FILE:/t"}
+    assert small_environment({**full, **users}) == {**kept, **users}
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({}, {"SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION"}),
+        ({"account": "vision"}, {"SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION"}),
+        ({"extra": ["-p short", "--reservation=course"], "qos": "high"}, {"SBATCH_ACCOUNT"}),
+        ({"extra": ["#SBATCH -Aproj"]}, {"SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION"}),
+    ],
+)
+def test_what_the_task_file_says_goes_before_what_the_shell_sets_for_sbatch(
+    options: dict[str, Any], left: set[str]
+) -> None:
+    job = order_in(FOLDER, options=options).job
+    assert job is not None
+    shell = dict.fromkeys(["SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION"], "x")
+    assert set(unasked(shell, job)) == left
+
+
+@pytest.mark.parametrize(
+    ("names", "name"), [(["train-0.1", "train-0.25"], "train-"), (["t1", "t10"], "t-"), (["dump", "train"], "tasks-")]
+)
+def test_an_array_is_named_after_what_its_tasks_are_called_alike(names: list[str], name: str) -> None:
+    orders = [order_in(FOLDER, task=task) for task in names]
+    assert f"--job-name={name}feedfeed" in lines_of(array_script(orders, "feed" * 6))
+
+
+def test_the_users_own_lines_come_last_in_an_array_too() -> None:
+    orders = [order_in(FOLDER, options={"extra": ["--requeue"]}) for _ in range(2)]
+    assert lines_of(array_script(orders, "feed" * 6))[-1] == "--requeue"

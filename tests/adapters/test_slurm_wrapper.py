@@ -46,20 +46,11 @@ def wait_for(node: Node, job: str = "1234") -> int:
     return node.run_to_its_end(job)
 
 
-def test_the_exit_code_of_the_command_is_told_and_is_the_jobs(tmp_path: Path) -> None:
-    node = node_in(tmp_path, "bash", "-c", "exit 7")
-    assert (wait_for(node), node.ended.code) == (7, 7)
-
-
-def test_a_command_that_a_signal_ends_is_told_as_a_shell_would(tmp_path: Path) -> None:
-    node = node_in(tmp_path, "bash", "-c", "kill -KILL $$")
-    assert (wait_for(node), node.ended.code) == (137, 137)
-
-
-def test_bash_says_nothing_of_its_own_into_the_logs(tmp_path: Path) -> None:
-    node = node_in(tmp_path, "bash", "-c", "kill -KILL $$")
-    wait_for(node)
-    assert (node.out, node.err) == ("", "")
+@pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -KILL $$", 137)])
+def test_the_exit_code_of_the_command_is_told_and_is_the_jobs(tmp_path: Path, end: str, code: int) -> None:
+    node = node_in(tmp_path, "bash", "-c", end)
+    assert (wait_for(node), node.ended.code) == (code, code)
+    assert (node.out, node.err) == ("", ""), "bash says nothing of its own into the logs"
 
 
 def test_a_command_that_does_not_exist_is_named_in_its_log(tmp_path: Path) -> None:
@@ -109,14 +100,10 @@ def test_a_node_without_the_shared_folder_runs_nothing_and_says_why(tmp_path: Pa
         assert process.stderr.read() == f"gpudeck: cannot write in {node.control}: all nodes have to share it\n"
 
 
-def test_a_missing_folder_to_run_in_is_told_as_such(tmp_path: Path) -> None:
-    node = node_in(tmp_path, cwd=f"{tmp_path}/gone")
-    assert (wait_for(node), node.ended.error) == (125, "spawn-cwd")
-
-
-def test_a_log_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
-    node = node_in(tmp_path, stdout=f"{tmp_path}/gone/out.log")
-    assert (wait_for(node), node.ended.error) == (125, "spawn-log")
+@pytest.mark.parametrize(("key", "place", "error"), [("cwd", "gone", "spawn-cwd"), ("stdout", "gone/out", "spawn-log")])
+def test_a_missing_folder_to_run_or_write_in_is_told_as_such(tmp_path: Path, key: str, place: str, error: str) -> None:
+    node = node_in(tmp_path, **{key: f"{tmp_path}/{place}"})
+    assert (wait_for(node), node.ended.error) == (125, error)
 
 
 def test_both_streams_may_go_to_one_log(tmp_path: Path) -> None:

@@ -55,14 +55,10 @@ def test_whether_a_command_had_ended_before_its_stop_came_is_told(tmp_path: Path
     assert (codes_after(over, "file"), over.ended.by_itself) == (0, True)
 
 
-def test_a_command_that_heeds_the_signal_ends_with_its_own_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["INT", "2"])
+def test_a_command_that_heeds_the_signal_ends_with_its_own_code(tmp_path: Path, name: str) -> None:
     node = node_in(tmp_path, "bash", "-c", "trap 'exit 9' INT; echo ready; while :; do sleep 0.1; done")
-    assert codes_after(node, "file", name="INT") == 9
-
-
-def test_a_signal_may_be_a_number(tmp_path: Path) -> None:
-    node = node_in(tmp_path, "bash", "-c", "trap 'exit 9' INT; echo ready; while :; do sleep 0.1; done")
-    assert codes_after(node, "file", name="2") == 9
+    assert codes_after(node, "file", name=name) == 9
 
 
 def test_what_does_not_heed_it_is_killed_when_the_grace_is_over(tmp_path: Path) -> None:
