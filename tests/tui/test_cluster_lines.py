@@ -63,10 +63,6 @@ def test_what_was_told_long_ago_is_marked_with_its_age(age_s: float, width: int,
     assert texts(cluster(at=NOW_S - age_s), width)[0].startswith(title)
 
 
-def test_without_an_engine_nothing_is_known() -> None:
-    assert texts(None) == ["Slurm  without an engine nobody asks the cluster"]
-
-
 def test_an_engine_that_has_gone_leaves_its_last_words_with_their_time() -> None:
     lines = lines_of(cluster(), 80, NOW_S, told=False)
     assert "".join(text for text, _ in lines[0]).startswith("as of ")

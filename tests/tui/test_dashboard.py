@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 from textual.widgets import Input
 
 from tests.fakes.snapshot_deck import ROWS, head, row
@@ -89,12 +88,6 @@ async def test_a_click_on_a_line_of_the_help_does_what_it_says() -> None:
         await rig.pilot.click(offset=(lines[y].index("Mark the task"), y))
         await rig.until(lambda: rig.app.screen.query(TaskTable) and table_of(rig).marked, "a task is marked")
         assert table_of(rig).marked == {"train-sym-0.5"}
-
-
-async def test_a_change_of_the_deck_is_drawn() -> None:
-    async with snapshot_of(MID_RUN) as rig:
-        await rig.brings(rows={0: msgspec.structs.replace(ROWS[0], state="running", started=1.0)})
-        await rig.until_seen("● running   prepare")
 
 
 def test_every_action_of_the_table_is_handled_somewhere() -> None:

@@ -72,12 +72,6 @@ def test_the_chosen_attempt_tells_git_state_and_the_end_of_its_log() -> None:
     assert "ValueError: 3" in told
 
 
-def test_the_chosen_attempt_tells_what_on_oom_changed_for_it() -> None:
-    attempts = [attempt(1, rung=0, rung_changes=[]), attempt(2, rung=1, rung_changes=["--bs 16", "A=1"])]
-    assert "on_oom     rung 1: --bs 16  A=1" in text(Known(details(attempts=attempts), row(), 2, Left()))
-    assert "on_oom" not in text(Known(details(attempts=attempts), row(), 1, Left()))
-
-
 def test_an_attempt_of_a_changed_task_tells_what_it_ran() -> None:
     changed = details(flags=["changed"])
     told = text(Known(changed, row(), 2, Left(command=("/bin/bash", "-c", "old | less"))))
@@ -96,10 +90,6 @@ def test_what_an_attempt_ran_is_told_of_changed_tasks_alone() -> None:
 def test_a_command_is_quoted_as_a_shell_takes_it() -> None:
     assert command_text(["python", "a b.py"]) == "python 'a b.py'"
     assert command_text("a | b") == "a | b"
-
-
-def test_wide_terminals_have_the_command_beside_the_attempts() -> None:
-    assert any("Attempts" in line and "Command" in line for line in text(Known(details(), row(), 2), 150).splitlines())
 
 
 @pytest.mark.parametrize(("width", "together"), [(60, [["a"], ["b"], ["c"]]), (310, [["a", "b"], ["c"]])])
@@ -174,9 +164,3 @@ def test_an_attempt_tells_the_profile_of_its_gpus() -> None:
     tried = attempt(2, gpu_profile=["24GiB", "--bs 16", "--accumulate 2"])
     known = Known(details(attempts=[tried]), row(), 2, Left())
     assert "profile    24GiB: --bs 16  --accumulate 2" in text(known)
-
-
-def test_an_attempt_on_a_cluster_tells_job_nodes_and_the_script_that_was_kept() -> None:
-    tried = attempt(2, gpus=[], job="1234", nodes=["gpu1", "gpu2"], script="/l/2.sh")
-    told = text(Known(details(attempts=[tried]), row(), 2, Left())).splitlines()
-    assert [line for line in ("job        1234", "nodes      gpu[1-2]", "script     /l/2.sh") if line not in told] == []

@@ -30,16 +30,6 @@ def styles(row: GpuRow, thresholds: Thresholds | None = None) -> dict[str, str]:
 # -- panes ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_pane_tells_readings_with_their_limits() -> None:
-    shown = text(gpu())
-
-    assert shown.startswith("GPU 0  A40  3b:00.0")
-    assert "90%" in shown
-    assert "20.0 / 40.0 GiB" in shown
-    assert "60/98 °C  287/300 W  SM 1695/1740 MHz  mem 7250/7251 MHz  fan 40%" in shown
-    assert "on it  train-1" in shown
-
-
 def test_memory_of_this_deck_alone_needs_no_split() -> None:
     assert "deck" not in text(gpu())
 
@@ -55,13 +45,6 @@ def test_memory_is_split_by_owner_where_others_have_some() -> None:
 
 def test_slots_are_shown_with_who_holds_them() -> None:
     assert "on it  1 a  2 free  3 c" in text(gpu(slots=3, slot_tasks=("a", "", "c"), tasks=("a", "c")))
-
-
-def test_what_slows_a_card_down_is_said_in_words() -> None:
-    shown = gpu(throttle=("thermal", "power"))
-
-    assert "slowed: thermal, power" in text(shown)
-    assert styles(shown)["slowed: thermal, power"] == "warn"
 
 
 def test_a_card_at_its_power_limit_is_no_warning() -> None:
@@ -92,24 +75,6 @@ def test_a_gpu_that_tells_nothing_shows_no_zero(height: int) -> None:
 
     assert "N/A" in shown
     assert "0" not in shown.replace("A40", "")
-
-
-def test_a_field_that_may_not_be_read_says_so() -> None:
-    denied = {"util_percent": "no permission", "power_w": "no permission"}
-
-    shown = text(gpu(util_percent=None, power_w=None, missing=denied)).splitlines()
-
-    assert "no permission" in shown[1]
-    assert "no permission W" in shown[3]
-
-
-def test_a_field_that_is_not_supported_is_not_available() -> None:
-    missing = {"fan_percent": "not supported", "sm_clock_mhz": "not supported"}
-
-    shown = text(gpu(fan_percent=None, sm_clock_mhz=None, missing=missing))
-
-    assert "fan N/A" in shown
-    assert "SM N/A" in shown
 
 
 def test_what_a_simulated_gpu_has_not_is_not_mentioned() -> None:
@@ -203,14 +168,6 @@ def test_in_little_room_the_task_is_more_important_than_what_slows_the_card() ->
 
     assert "SHARED  train-1" in shown
     assert "slowed" not in shown
-
-
-def test_columns_of_folded_gpus_stand_below_each_other() -> None:
-    rows = (gpu(0, name="A"), gpu(1, name="NVIDIA H100 80GB HBM3", util_percent=100, temperature_c=101, power_w=1000.0))
-
-    shown = [text(row, FOLDED, 120) for row in rows]
-
-    assert len({line.index("train-1") for line in shown}) == 1
 
 
 @pytest.mark.parametrize("height", HEIGHTS)

@@ -37,12 +37,6 @@ def test_each_process_has_a_line_and_what_is_unknown_is_said_to_be_so() -> None:
     assert lines[3].split() == ["13", "?", "-", "N/A"]
 
 
-def test_columns_are_as_wide_as_what_is_in_them() -> None:
-    lines = table(ON_IT[:1], {11: "python"}).splitlines()
-
-    assert lines == ["pid  user  task     GiB  command", " 11  ada   train-1  2.0  python"]
-
-
 def test_long_names_leave_room_for_the_command() -> None:
     line = table((GpuProcess(pid=11, user="u" * 90, task="t" * 90, used_mib=1),), {11: "python"}).splitlines()[1]
 

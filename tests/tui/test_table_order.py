@@ -190,16 +190,6 @@ def test_a_changed_key_waits_for_the_resort() -> None:
     assert (order.shown, order.pending) == ([1, 0], False)
 
 
-def test_the_cursor_goes_to_the_neighbour_when_its_task_leaves_the_filter() -> None:
-    deck = deck_of([row(index, "failed") for index in range(4)])
-    state = TableState()
-    state.show(deck, None)
-    state.set_filter(parse("state:failed"))
-    state.move_to(1)
-    state.show(deck, change(deck, 1, state="queued"))
-    assert state.name == "task-2"
-
-
 def test_the_cursor_comes_back_to_its_task_after_a_filter_that_nothing_matched() -> None:
     deck = deck_of([row(index) for index in range(4)])
     state = TableState()

@@ -305,16 +305,6 @@ async def test_a_table_without_focus_shows_its_cursor_otherwise() -> None:
         assert app.table.render_line(1) != focused
 
 
-async def test_the_cursor_follows_by_name_into_the_picture_of_the_next_engine() -> None:
-    deck = queued(5)
-
-    async with table_app(deck) as (app, _):
-        app.table.move_to(3)
-        moved = {index: row(index, name=f"task-{index - 1}") for index in range(1, 6)}
-        app.table.show(deck, fold(deck, Change(reset=True, whole=True, rows=moved)))
-        assert app.table.cursor_name == "task-3"
-
-
 async def test_the_scroll_position_survives_a_new_picture() -> None:
     deck = queued(300)
 
@@ -343,13 +333,6 @@ async def test_the_table_is_copied_as_lines_with_tabs() -> None:
         header, first, *_ = app.table.as_text().split("\n")
         assert header.split("\t")[:2] == ["state", "task"]
         assert first.split("\t")[:2] == ["queued", "task-0"]
-
-
-async def test_escape_in_the_filter_bar_clears() -> None:
-    async with table_app(queued(5)) as (app, pilot):
-        app.bar.open()
-        await pilot.press(*"task-4", "escape")
-        assert (app.bar.display, app.table.filter_text, len(app.table.shown)) == (False, "", 5)
 
 
 async def test_opening_the_filter_bar_again_shows_the_text_that_holds() -> None:

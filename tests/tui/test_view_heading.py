@@ -23,23 +23,9 @@ def deck_with(**more: Any) -> DeckModel:
     return deck_of((), head=head_of(counts=COUNTS, **more))
 
 
-@pytest.mark.parametrize("width", [80, 120, 200])
-def test_a_deck_at_work_takes_two_lines(width: int) -> None:
-    shown = texts(deck_with(eta_s=3600.0), width)
-    assert [len(line) for line in shown] == [width, width]
-    assert "sweep run 3" in shown[0]
-    assert "51% of 300" in shown[1]
-
-
 def test_80_columns_tell_every_count() -> None:
     first = texts(deck_with(), 80)[0]
     assert [number for number in ("8", "100", "20", "1", "3", "13", "150", "5") if number not in first] == []
-
-
-def test_wide_headers_tell_states_by_their_words() -> None:
-    first = texts(deck_with(), 200)[0]
-    assert "8 running" in first
-    assert "3 failed" in first
 
 
 @pytest.mark.parametrize(
@@ -160,10 +146,6 @@ def test_80_columns_tell_why_a_task_file_cannot_be_used() -> None:
     assert reason in texts(deck_with(file_problem=reason), 80)[2]
 
 
-def test_simulated_gpus_and_runs_on_the_cpu_are_marked() -> None:
-    assert "SIM CPU" in texts(deck_with(simulated=True, on_cpu=True))[0]
-
-
 def test_a_paused_deck_promises_no_end() -> None:
     assert any("left" in text for text in texts(deck_with(eta_s=50.0), 120))
     assert not any("left" in text for text in texts(deck_with(paused="paused", eta_s=50.0), 120))
@@ -173,12 +155,6 @@ def test_tasks_that_nobody_has_measured_make_the_time_left_a_lower_bound() -> No
     shown = texts(deck_with(eta_s=3 * 3600.0, unmeasured=2), 160)[1]
     assert "at least ~3h00m left" in shown
     assert "2 tasks not measured yet" in shown
-
-
-def test_an_ended_run_says_so_and_tells_no_eta() -> None:
-    shown = texts(deck_with(ended=True, eta_s=50.0))
-    assert "run 3 ended" in shown[0]
-    assert "left" not in shown[1]
 
 
 @given(
