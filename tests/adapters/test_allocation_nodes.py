@@ -55,16 +55,16 @@ def test_a_step_asks_for_its_node_its_gpus_and_its_cores_alone() -> None:
     assert said.endswith("--nodes=1 --ntasks=1 --nodelist=node2 --cpus-per-task=4 --gres=gpu:2 --")
 
 
-def test_a_step_without_gpus_asks_for_none() -> None:
-    assert "--gres=none " in words(Node("node2", gpus=4, cpus=8), gpus=0, cpus=1)
-
-
-def test_a_step_names_no_type_of_gpus_since_its_job_may_have_asked_for_any() -> None:
-    assert "--gres=gpu:1 " in words(Node("n", gpus=4, model="a100", cpus=8), gpus=1, cpus=1)
-
-
-def test_a_step_asks_for_no_more_cores_than_its_node_has() -> None:
-    assert "--cpus-per-task=8 " in words(Node("n", gpus=4, cpus=8), gpus=1, cpus=64)
+@pytest.mark.parametrize(
+    ("gpus", "cpus", "word"),
+    [
+        (0, 1, "--gres=none"), (1, 1, "--gres=gpu:1"), (1, 64, "--cpus-per-task=16"), (2, None, "--cpus-per-task=8"),
+        (0, None, "--cpus-per-task=1"),
+    ],
+    ids=["no GPUs", "GPUs of any type", "no more cores than there are", "the share of its GPUs", "one without GPUs"],
+)  # fmt: skip
+def test_a_step_asks_for_what_it_may_have(gpus: int, cpus: int | None, word: str) -> None:
+    assert f"{word} " in words(Node("n", gpus=4, model="a100", cpus=16), gpus=gpus, cpus=cpus)
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,6 @@ def test_where_memory_counts_a_step_takes_what_it_asks_for_or_the_share_of_its_g
 ) -> None:
     node = Node("n", gpus=4, cpus=16, memory_mib=64000)
     assert f"--mem={mem}M " in words(node, gpus=gpus, cpus=cpus, memory_mib=asked)
-
-
-def test_a_step_without_a_number_of_cores_gets_the_share_of_its_gpus() -> None:
-    node = Node("n", gpus=4, cpus=16)
-    assert ["--cpus-per-task=8 " in words(node, gpus=2), "--cpus-per-task=1 " in words(node, gpus=0)] == [True, True]
 
 
 def test_where_memory_does_not_count_a_step_asks_for_none() -> None:

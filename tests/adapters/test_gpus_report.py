@@ -44,30 +44,27 @@ def as_json(reading: GpuReading | None = BUSY) -> dict[str, Any]:
 # -- table ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_gpu_is_one_row_with_everything_about_it() -> None:
-    row = ["3", "NVIDIA A40", "31.0 / 44.4 GiB", "97 %", "71 °C", "288 W", "alice 4711 30.3 GiB", "GPU-5f2a"]
-
-    assert cells(table()[1]) == row
+@pytest.mark.parametrize(
+    ("reading", "said"),
+    [
+        (BUSY, ["31.0 / 44.4 GiB", "97 %", "71 °C", "288 W", "alice 4711 30.3 GiB"]),
+        (GpuReading(uuid="GPU-5f2a", at=1.0), ["n/a", "n/a", "n/a", "n/a", "-"]),
+        (None, ["45.0 GiB", "no answer"]),
+    ],
+    ids=["all is known", "what is not known is not zero", "it was not read"],
+)
+def test_a_gpu_is_one_row_with_what_is_known_of_it(reading: GpuReading | None, said: list[str]) -> None:
+    assert cells(table(reading)[1]) == ["3", "NVIDIA A40", *said, "GPU-5f2a"]
 
 
 def test_columns_are_headed() -> None:
     assert cells(table()[0]) == ["GPU", "name", "memory", "util", "temp", "power", "processes", "uuid"]
 
 
-def test_what_is_not_known_is_not_shown_as_zero() -> None:
-    unknown = GpuReading(uuid="GPU-5f2a", at=1.0)
-
-    assert cells(table(unknown)[1]) == ["3", "NVIDIA A40", "n/a", "n/a", "n/a", "n/a", "-", "GPU-5f2a"]
-
-
 def test_a_lost_gpu_is_shown_as_lost_and_says_why() -> None:
     _, row, why = table(GpuReading(uuid="GPU-5f2a", at=1.0, lost="GPU is lost"))
 
     assert (cells(row)[3], why) == ("LOST", "GPU 3 cannot be used: GPU is lost")
-
-
-def test_a_gpu_that_was_not_read_is_shown_without_an_answer() -> None:
-    assert cells(table(None)[1]) == ["3", "NVIDIA A40", "45.0 GiB", "no answer", "GPU-5f2a"]
 
 
 def test_a_simulated_gpu_is_marked_in_its_row_and_below() -> None:

@@ -37,12 +37,6 @@ async def test_names_of_builtins_mean_programs(rig: Rig) -> None:
 
 
 @launched
-async def test_a_builtin_that_is_no_program_is_no_command(rig: Rig) -> None:
-    end = await rig.leader_end(rig.start("exit", "3"))
-    assert (end.code, end.spawn_error) == (127, "no such command: exit")
-
-
-@launched
 async def test_arguments_arrive_byte_for_byte(rig: Rig) -> None:
     arguments = ["", " ", "a b", "new\nline", "$HOME", "'\"\\`", "*", "-n", "é", "\udcff", "--", "{x}"]
     script = "import os, sys; os.write(1, b'|'.join(map(os.fsencode, sys.argv[1:])))"
@@ -90,7 +84,7 @@ async def test_odd_variable_names_reach_the_command(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("env", [{}, SHELL_FUNCTION])
-@pytest.mark.parametrize("command", ["trian.py", "./trian.py", "/no/such/train.py", "a: b"])
+@pytest.mark.parametrize("command", ["trian.py", "./trian.py", "/no/such/train.py", "a: b", "exit"])
 @launched
 async def test_a_missing_command_is_named(rig: Rig, command: str, env: dict[str, str]) -> None:
     end = await rig.leader_end(rig.start(command, "--lr", "1", env=env))
@@ -120,17 +114,12 @@ async def test_a_script_that_misses_a_command_ran(rig: Rig) -> None:
     assert (end.code, end.spawn_error) == (127, "")
 
 
+@pytest.mark.parametrize(("name", "why"), [("gone", "no such folder"), ("file", "not a folder")])
 @launched
-async def test_a_missing_folder_is_named(rig: Rig) -> None:
-    end = await rig.leader_end(rig.start("true", cwd=f"{rig.folder}/gone"))
-    assert end.spawn_error == f"no such folder: {rig.folder}/gone"
-
-
-@launched
-async def test_a_file_as_folder_is_named(rig: Rig) -> None:
+async def test_what_is_no_folder_to_work_in_is_named(rig: Rig, name: str, why: str) -> None:
     (rig.folder / "file").touch()
-    end = await rig.leader_end(rig.start("true", cwd=f"{rig.folder}/file"))
-    assert end.spawn_error == f"not a folder: {rig.folder}/file"
+    end = await rig.leader_end(rig.start("true", cwd=f"{rig.folder}/{name}"))
+    assert end.spawn_error == f"{why}: {rig.folder}/{name}"
 
 
 @launched

@@ -128,16 +128,6 @@ async def test_a_later_stop_that_is_not_sooner_changes_nothing(rig: Rig) -> None
 
 
 @launched
-async def test_a_stopped_process_is_woken_to_hear_the_signal(rig: Rig) -> None:
-    token = rig.start("sh", "-c", "echo $$; exec sleep 99")
-    pid = await rig.pid_from(token)
-    os.kill(pid, signal.SIGSTOP)
-    await until(lambda: (process := proc.stat(pid)) and process.state == "T")
-    rig.launcher.stop(token, signal=TERM, scope="leader", grace_s=LONG_S)
-    assert (await rig.leader_end(token)).code == 143
-
-
-@launched
 async def test_a_daemon_that_forked_twice_is_stopped_too(rig: Rig) -> None:
     token = rig.start("sh", "-c", "(setsid sleep 99 & echo $!); exec sleep 99")
     daemon = await rig.pid_from(token)

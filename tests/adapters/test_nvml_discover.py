@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import KINDS, double
 from tests.inside.adapters import NvmlProbe, has_nvidia_hardware
 
 GPU_IS_LOST, UNKNOWN = 15, 999
-
-
-@pytest.fixture(params=KINDS)
-def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
-    with double(request.param, tmp_path, cards=2) as made:
-        yield made
 
 
 class Roots:
@@ -150,30 +142,23 @@ def test_a_driver_that_hangs_is_given_up_on(box: Box, roots: Roots) -> None:
 # -- hardware ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_box_has_no_nvidia_hardware(roots: Roots) -> None:
+@pytest.mark.parametrize(
+    ("vendor", "kind", "counts"),
+    [
+        ("0x10de", "0x030000", True), ("0x10de", "0x030200", True), ("0x10de", "0x020700", False),
+        ("0x1002", "0x030000", False),
+    ],
+    ids=["a display device of NVIDIA", "one without a display", "a network card of NVIDIA", "one of another vendor"],
+)  # fmt: skip
+def test_a_display_device_of_nvidia_on_the_bus_is_hardware(roots: Roots, vendor: str, kind: str, counts: bool) -> None:
+    roots.add_pci(vendor, kind)
+
+    assert roots.hardware == counts
+
+
+def test_a_device_node_is_hardware_and_an_empty_box_has_none(roots: Roots) -> None:
     assert not roots.hardware
 
-
-@pytest.mark.parametrize("kind", ["0x030000", "0x030200"])
-def test_an_nvidia_display_device_on_the_bus_is_hardware(roots: Roots, kind: str) -> None:
-    roots.add_pci("0x10de", kind)
-
-    assert roots.hardware
-
-
-def test_a_network_card_of_nvidia_is_no_gpu(roots: Roots) -> None:
-    roots.add_pci("0x10de", "0x020700")
-
-    assert not roots.hardware
-
-
-def test_a_display_device_of_another_vendor_is_no_nvidia_gpu(roots: Roots) -> None:
-    roots.add_pci("0x1002", "0x030000")
-
-    assert not roots.hardware
-
-
-def test_a_device_node_is_hardware(roots: Roots) -> None:
     (roots.dev / "nvidiactl").touch()
 
     assert roots.hardware

@@ -14,7 +14,7 @@ import pytest
 
 from gpudeck.engine.core.inputs import GpuReading
 from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import KINDS, double, outside
+from tests.fakes.nvml_double.build import outside
 from tests.inside.adapters import NvmlProbe
 
 _LONG_S = 3600.0
@@ -41,12 +41,6 @@ class Arrivals:
         except queue.Empty:
             return True
         return False
-
-
-@pytest.fixture(params=KINDS)
-def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
-    with double(request.param, tmp_path, cards=2) as made:
-        yield made
 
 
 @pytest.fixture

@@ -110,13 +110,6 @@ def test_a_lost_gpu_gives_nvmls_words_and_no_numbers(box: Box, device: Device) -
     assert device.read() == GpuReading(uuid="GPU-double-0", at=100.0, lost="GPU is lost")
 
 
-def test_a_gpu_lost_between_two_readings_is_lost_in_the_second(box: Box, device: Device) -> None:
-    device.read()
-    box.lose(0)
-
-    assert device.read().lost == "GPU is lost"
-
-
 def test_a_gpu_that_fails_in_every_field_is_lost(box: Box, device: Device) -> None:
     box.set(**{f"gpu.0.error.{field}": UNKNOWN for field in ("memory", "util", "temp", "power")})
     box.set(**{f"gpu.0.error.{field}": UNKNOWN for field in ("compute", "graphics", "mps")})

@@ -20,7 +20,7 @@ from typing import Any
 from gpudeck.engine.adapters.state.lock import Holder, held_by
 from gpudeck.engine.client.attach import attach
 from gpudeck.engine.taskfile.options import RunOptions
-from tests.e2e.decks import PATIENCE_S, Deck, Ran, lives, until
+from tests.e2e.decks import PATIENCE_S, Deck, Gate, Ran, lives, until
 from tests.fakes import forked
 
 MIXED = """
@@ -100,6 +100,13 @@ class Commanded(Deck):
     def go(self) -> Ran:
         """Start an engine and do nothing else."""
         return self.command("start")
+
+    def go_gated(self) -> Gate:
+        """Start an engine on `GATED`."""
+        self.write(GATED)
+        gate = self.gate()
+        assert self.go().code == 0
+        return gate
 
     def shell(self, script: str) -> Ran:
         """A line of shell in the deck's folder, whose gpudeck is this one."""

@@ -48,9 +48,7 @@ def test_without_an_engine_the_file_is_written_and_it_is_said_what_starts_it(dec
 
 
 def test_a_live_engine_takes_it_up(deck: Commanded) -> None:
-    deck.write(GATED)
-    deck.gate()
-    assert deck.go().code == 0
+    deck.go_gated()
     done = deck.command("add", "-n", "0", "echo new >> ran")
     assert (done.code, done.out) == (0, "echo\n")
     assert f"engine {deck.engine_pid()} has taken it up" in done.err
@@ -142,9 +140,7 @@ async def test_what_the_engine_does_not_take_is_taken_out_again(desk: Desk) -> N
 
 
 def test_what_was_added_is_still_queued_after_kill_9(deck: Commanded) -> None:
-    deck.write(GATED)
-    deck.gate()
-    assert deck.go().code == 0
+    deck.go_gated()
     assert deck.command("add", "echo new >> ran").code == 0
     pid = deck.engine_pid()
     os.kill(pid, signal.SIGKILL)

@@ -343,9 +343,7 @@ async def test_a_paused_deck_starts_nothing_until_it_is_unpaused(desk: Desk) -> 
 
 
 def test_two_commands_at_once_start_one_engine(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     deck.until_state("wait-2", "running")
     assert deck.command("stop").code == 0
     with typed(deck, "hold", "wait-3") as first, typed(deck, "priority", "wait-3", "7") as second:
@@ -374,9 +372,7 @@ def test_after_the_engine_was_killed_a_retry_starts_the_next_one(deck: Commanded
 
 
 def test_a_frozen_engine_is_named_and_no_second_one_started(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     pid = deck.engine_pid()
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -425,9 +421,7 @@ async def test_a_broken_file_starts_no_engine(desk: Desk) -> None:
 
 
 def test_apply_takes_up_what_was_added_to_the_file(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     deck.write(GATED + '[[task]]\nname = "added"\ngpus = 0\ncommand = "echo here >>added"\n')
     dry = deck.command("apply", "--dry-run")
     assert (dry.code, "added" in dry.out) == (0, True)

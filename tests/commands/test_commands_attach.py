@@ -50,9 +50,7 @@ async def test_attach_to_a_run_that_has_ended_returns_at_once(desk: Desk) -> Non
 
 
 def test_ctrl_c_detaches_and_stops_nothing(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     pid = deck.engine_pid()
     with typed(deck, "attach") as terminal:
         terminal.until("run 1 goes on")

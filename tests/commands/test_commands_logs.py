@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
+from tests.commands.commands_rig import MIXED, Commanded, typed
 from tests.e2e.decks import until
 from tests.rigs.desk import Desk, Ends, at_desk, finished, typed_in
 
@@ -183,9 +183,7 @@ def test_following_goes_through_later_attempts(deck: Commanded) -> None:
 
 
 def test_following_starts_with_a_task_that_has_not_begun(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     deck.until_state("wait-2", "running")
     with typed(deck, "logs", "wait-3", "-f") as terminal:
         terminal.until("has not run: it is queued")
@@ -215,9 +213,7 @@ def test_a_progress_bar_is_followed_in_place(deck: Commanded) -> None:
 
 
 def test_following_goes_on_when_the_engine_is_killed(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     deck.until_state("wait-1", "running")
     with typed(deck, "logs", "wait-1", "-f") as terminal:
         terminal.until("begin 1")
@@ -229,9 +225,7 @@ def test_following_goes_on_when_the_engine_is_killed(deck: Commanded) -> None:
 
 
 def test_ctrl_c_ends_the_following_and_no_task(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     with typed(deck, "logs", "wait-1", "-f") as terminal:
         terminal.until("begin 1")
         terminal.type("\x03")
@@ -241,9 +235,7 @@ def test_ctrl_c_ends_the_following_and_no_task(deck: Commanded) -> None:
 
 
 def test_a_log_that_is_removed_while_it_is_followed_is_read_to_its_end(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     deck.until_state("wait-1", "running")
     with typed(deck, "logs", "wait-1", "-f") as terminal:
         terminal.until("begin 1")

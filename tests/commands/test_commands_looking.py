@@ -226,9 +226,7 @@ async def test_status_json_tells_the_engine_and_counts(desk: Desk) -> None:
 
 
 def test_a_task_that_runs_on_without_an_engine_is_shown_so(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     deck.until_state("wait-1", "running")
     assert deck.command("stop").code == 0
     done = deck.command("ls", "wait-1")

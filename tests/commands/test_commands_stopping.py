@@ -7,9 +7,7 @@ from tests.rigs.desk import Desk, at_desk
 
 
 def test_stop_leaves_the_tasks_running_for_the_next_engine(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     deck.until_state("wait-2", "running")
     pid = deck.engine_pid()
     done = deck.command("stop")
@@ -22,9 +20,7 @@ def test_stop_leaves_the_tasks_running_for_the_next_engine(deck: Commanded) -> N
 
 
 def test_stop_tasks_ends_the_tasks_too_and_the_next_start_takes_them_up(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     deck.until_state("wait-2", "running")
     done = deck.command("stop", "--tasks")
     assert done.out.splitlines()[0] == "stopping 2 tasks …"
@@ -36,9 +32,7 @@ def test_stop_tasks_ends_the_tasks_too_and_the_next_start_takes_them_up(deck: Co
 
 
 def test_stop_tasks_ends_what_runs_on_without_an_engine(deck: Commanded) -> None:
-    deck.write(GATED)
-    deck.gate()
-    assert deck.go().code == 0
+    deck.go_gated()
     deck.until_state("wait-2", "running")
     assert deck.command("stop").code == 0
     assert deck.living()

@@ -15,9 +15,7 @@ ENDS = {"good": 0, "bad": 3}
 
 
 def test_it_is_0_when_all_have_succeeded(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     gate.let(3)
     assert deck.command("wait").code == 0
 
@@ -60,9 +58,7 @@ async def test_without_an_engine_it_returns_at_once(desk: Desk) -> None:
 
 
 def test_it_goes_on_with_the_next_engine_when_one_is_killed(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
+    gate = deck.go_gated()
     deck.until_state("wait-2", "running")
     first = deck.engine_pid()
     waiting = deck.follow("wait")

@@ -222,7 +222,8 @@ def test_no_gpu_of_this_box_has_to_fit_what_runs_on_a_cluster():
 
 
 def test_one_warning_names_all_that_says_nothing_on_slurm():
-    text = ON_SLURM + 'foreign = "fit"\nkeep_free = 1\n' + entry('gpu_memory = "2GiB"\nwatch = { idle_gpu = "5m" }')
+    text = ON_SLURM + 'gpus = "sim:2"\nforeign = "fit"\nkeep_free = 1\n'
+    text += entry('gpu_memory = "2GiB"\nwatch = { idle_gpu = "5m" }')
     assert deck(text, RunOptions(gpus="0")).warnings == (
         "tasks.toml: on Slurm these say nothing and are passed over: --gpus; foreign, keep_free of [deck]; "
         "gpu_memory, watch.idle_gpu of tasks",

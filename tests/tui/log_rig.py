@@ -16,7 +16,6 @@ from textual.strip import Strip
 
 from gpudeck import tui
 from gpudeck.tui.logs.source import LogSource
-from gpudeck.tui.screens.logs import LogColumns
 from gpudeck.tui.widgets.log.stream import LogStream
 from gpudeck.tui.widgets.log.view import LogView
 
@@ -27,16 +26,16 @@ _PATIENCE_S = 20.0
 class LogApp(App[None]):
     CSS_PATH = STYLES / "log_view.tcss"
 
-    def __init__(self, *, compact: bool = False, columns: bool = False) -> None:
+    def __init__(self, *, compact: bool = False) -> None:
         super().__init__()
-        self._compact, self._columns = compact, columns
+        self._compact = compact
         self.wanted: list[Message] = []
         self.escaped = 0
 
     BINDINGS: ClassVar = [("escape", "escaped", "")]
 
     def compose(self) -> ComposeResult:
-        yield LogColumns() if self._columns else LogView(compact=self._compact)
+        yield LogView(compact=self._compact)
 
     def action_escaped(self) -> None:
         self.escaped += 1

@@ -47,14 +47,6 @@ def test_the_newest_of_a_group_speaks_for_it() -> None:
     assert group.newest.task == "new"
 
 
-def test_a_group_names_how_many_which_and_where() -> None:
-    (group, *_) = groups_of(MANY)
-    text = ["".join(piece for piece, _ in line) for line in lines_of(group, 100, NOW_S)]
-    assert text[0].startswith("✗ 3 × out of memory (CUDA)")
-    assert "train-1, train-2, train-3" in text[1]
-    assert "on GPU 0" in text[1]
-
-
 def test_a_long_reason_is_told_in_up_to_four_lines_under_the_cursor_and_in_one_elsewhere() -> None:
     path = "/data/" + "/".join(f"shard-{number}" for number in range(12)) + "/last.pt"
     (group,) = groups_of([failure("a", f"exit 1: FileNotFoundError: No such file or directory: '{path}'")])

@@ -13,7 +13,6 @@ from tests.fakes.hostile_logs import HOSTILE_LINES, dangers
 from tests.inside.tui import (
     BOTH,
     Frame,
-    LogColumns,
     LogSource,
     LogView,
     divider_words,
@@ -22,12 +21,6 @@ from tests.inside.tui import (
     status_words,
 )
 from tests.tui.log_rig import log_app, numbered, source
-
-
-async def test_the_end_of_a_log_is_shown_first(tmp_path: Path) -> None:
-    async with log_app() as rig:
-        await rig.show(source(tmp_path, numbered(1000)))
-        await rig.sees("line 999", "100%")
 
 
 async def test_keys_move_through_the_log(tmp_path: Path) -> None:
@@ -77,12 +70,6 @@ async def test_without_a_source_there_is_no_log() -> None:
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------
-
-
-async def test_both_streams_are_seen_one_below_the_other(tmp_path: Path) -> None:
-    async with log_app() as rig:
-        await rig.show(source(tmp_path, numbered(500), numbered(3, "warning")))
-        await rig.sees("line 499", "── stderr  attempt-1.err", "warning 0", "warning 2")
 
 
 async def test_a_stream_without_output_takes_no_room(tmp_path: Path) -> None:
@@ -486,13 +473,3 @@ async def test_a_compact_view_shows_ends_alone(tmp_path: Path) -> None:
         await rig.until(lambda: rig.lines[-1].rstrip() == "line 99")
         await rig.show(source(tmp_path / "b", b"", numbered(100, "err"), task="u"))
         await rig.until(lambda: rig.lines[-1].rstrip() == "err 99" and rig.lines[0].startswith("err"))
-
-
-async def test_several_logs_stand_beside_each_other(tmp_path: Path) -> None:
-    async with log_app(size=(120, 20), columns=True) as rig:
-        sources = [source(tmp_path / name, numbered(50, name), task=name) for name in ("a", "b", "c")]
-        rig.app.query_one(LogColumns).show(sources)
-        await rig.sees("a 49", "b 49", "c 49")
-        rig.app.query_one(LogColumns).focus_first()
-        await rig.press("tab", "g")
-        await rig.sees("a 49", "b 0", "c 49")

@@ -132,17 +132,6 @@ def test_a_frame_is_always_a_stretch_of_the_log_and_never_less_than_fits(
     file.close()
 
 
-def test_following_shows_what_is_added(tmp_path: Path) -> None:
-    file = a_log(tmp_path / "log")
-    view = a_view(file)
-    view.end()
-    view.frame()
-    with (tmp_path / "log").open("a") as log:
-        log.write("half a li")
-    file.look()
-    assert rows_of(view.frame())[-2:] == ["line 99", "half a li"]
-
-
 def test_what_is_added_moves_nothing_when_it_is_not_followed(tmp_path: Path) -> None:
     file = a_log(tmp_path / "log")
     view = a_view(file)
@@ -173,16 +162,6 @@ def test_a_file_that_was_cut_is_shown_from_its_beginning(tmp_path: Path) -> None
     assert rows_of(view.frame()) == ["anew"]
 
 
-def test_a_file_that_was_replaced_is_shown_anew(tmp_path: Path) -> None:
-    file = a_log(tmp_path / "log")
-    view = a_view(file)
-    view.frame()
-    (tmp_path / "other").write_text("another file\n" * 1000)
-    os.replace(tmp_path / "other", tmp_path / "log")
-    assert file.look()
-    assert rows_of(view.frame()) == ["another file"] * 5
-
-
 def test_nothing_that_was_known_of_a_replaced_file_counts(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x" * 1_000_000)
     file = opened(tmp_path / "log")
@@ -201,15 +180,6 @@ def test_a_removed_file_can_still_be_read_and_is_said_to_be_missing(tmp_path: Pa
     assert file.look()
     frame = a_view(file).frame()
     assert (frame.missing, rows_of(frame)[0]) == (True, "line 0")
-
-
-def test_a_file_that_comes_later_is_shown(tmp_path: Path) -> None:
-    file = opened(tmp_path / "log")
-    view = a_view(file)
-    assert (view.frame().missing, view.frame().rows) == (True, ())
-    (tmp_path / "log").write_text("there\n")
-    file.look()
-    assert (view.frame().missing, rows_of(view.frame())) == (False, ["there"])
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "link to itself", "NUL in its name"])

@@ -43,14 +43,6 @@ def told(view: TimelineView) -> str:
     return lines(view)[-1]
 
 
-async def test_every_gpu_has_a_line_and_the_cpu_too() -> None:
-    view, lanes = view_of(*ROWS)
-    async with page_app(view) as (_, pilot):
-        view.show(lanes)
-        await pilot.pause()
-        assert [line.split("▸")[0].strip()[:5] for line in lines(view)[1:5]] == ["GPU 0", "GPU 1", "GPU 2", "CPU"]
-
-
 async def test_before_it_is_told_what_ran_it_draws_no_axis_and_says_nothing() -> None:
     view, _ = view_of()
     async with page_app(view):
