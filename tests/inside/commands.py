@@ -11,7 +11,6 @@ from gpudeck.engine.client.files import FIT, file_in, home_of
 from gpudeck.engine.command import Command
 from gpudeck.engine.decks.options import decode
 from gpudeck.engine.hints import Hints
-from gpudeck.engine.logs.files import AttemptPaths
 from gpudeck.engine.logs.log_file import BLOCK_BYTES, LogTail
 from gpudeck.engine.logs.signs import GPU_MEMORY_HINT
 from gpudeck.engine.runs.book import Book

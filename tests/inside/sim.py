@@ -27,7 +27,6 @@ from gpudeck.engine.live import looking, reading, worker
 from gpudeck.engine.live.change import under
 from gpudeck.engine.live.live_file import LiveFile, answer
 from gpudeck.engine.live.plan import Choices
-from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
 from gpudeck.engine.protocol.picture import Picture, folded
 from gpudeck.engine.quiet import QuietStart

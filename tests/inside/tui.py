@@ -6,17 +6,14 @@ from gpudeck.engine.adapters import host
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.proc import stat
 from gpudeck.engine.attempts.record import git_text
-from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
 from gpudeck.engine.logs.log_file import Breaks, LogFile
-from gpudeck.engine.logs.metrics import finder
 from gpudeck.engine.logs.printable import last_frame
 from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
 from gpudeck.engine.protocol.alike import groups_of
-from gpudeck.tui import client, deck_app, pages, read_only
+from gpudeck.tui import client, pages, read_only
 from gpudeck.tui import curve_reader as curves_reader
-from gpudeck.tui import settings as config
 from gpudeck.tui.acting import doing
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys
 from gpudeck.tui.acting.choice import Choice
@@ -60,7 +57,7 @@ from gpudeck.tui.screens.graph import BOX_HEIGHT, GraphScreen, GraphView, line_o
 from gpudeck.tui.screens.graph import filter_for as lines_filter_for
 from gpudeck.tui.screens.graph import lay_out as graph_layout_lay_out
 from gpudeck.tui.screens.help import KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, pages_of, told_of
-from gpudeck.tui.screens.logs import LogColumns, LogScreen, title_of
+from gpudeck.tui.screens.logs import LogScreen, title_of
 from gpudeck.tui.screens.page import PageScreen
 from gpudeck.tui.screens.timeline import TimelineScreen, TimelineView
 from gpudeck.tui.screens.timeline_lanes import Lane, Sight, Window, axis, lanes_of, pieces, tone_of, whole

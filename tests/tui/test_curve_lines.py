@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.inside.tui import KEPT, Curve, Curves, finder, from_wire, guesses, to_wire
+from tests.inside.tui import KEPT, Curve, Curves, from_wire, guesses, to_wire
 
 
-def fed(*lines: str, **patterns: str) -> dict[str, Curve]:
-    curves = Curves({name: finder(pattern) for name, pattern in patterns.items()})
+def fed(*lines: str) -> dict[str, Curve]:
+    curves = Curves()
     for line in lines:
         curves.feed(line)
     return {curve.name: curve for curve in curves.curves()}
@@ -37,32 +37,24 @@ def test_usual_names_are_found_with_their_numbers(line: str, found: list[tuple[s
     assert guesses(line) == found
 
 
-def test_the_x_of_a_value_is_the_epoch_that_its_line_tells() -> None:
-    assert fed("epoch 1/3 loss 0.5", "epoch 2/3 loss 0.4")["loss"].points == ((1, 0.5), (2, 0.4))
-
-
-def test_steps_within_an_epoch_are_parts_of_it() -> None:
-    found = fed("Epoch 1/3", "step 50/100 loss 0.5", "Epoch 2/3", "step 25/100 loss 0.4")["loss"]
-    assert (found.x, found.points) == ("epoch", ((1.5, 0.5), (2.25, 0.4)))
-
-
-def test_steps_without_a_total_are_counted_too() -> None:
-    found = fed("step 10: loss=0.5", "step 20: loss=0.4")["loss"]
-    assert (found.x, found.points) == ("step", ((10, 0.5), (20, 0.4)))
-
-
-def test_counters_that_begin_again_give_way_to_the_number_of_the_value() -> None:
-    found = fed("step 10: loss=0.5", "step 20: loss=0.4", "step 10: loss=0.3")["loss"]
-    assert (found.x, found.points) == ("value", ((0, 0.5), (1, 0.4), (2, 0.3)))
-
-
-def test_values_without_any_counter_are_numbered() -> None:
-    assert fed("loss=3", "loss=2")["loss"].points == ((0, 3), (1, 2))
-
-
-def test_lines_of_ours_tell_metric_and_step() -> None:
-    found = fed("::gpudeck progress=3/100 wer=0.5", "::gpudeck progress=4/100 wer=0.4")
-    assert found["wer"].points == ((3, 0.5), (4, 0.4))
+@pytest.mark.parametrize(
+    ("lines", "x", "points"),
+    [
+        (("epoch 1/3 loss 0.5", "epoch 2/3 loss 0.4"), "epoch", ((1, 0.5), (2, 0.4))),
+        (("Epoch 1/3", "step 50/100 loss 3", "Epoch 2/3", "step 25/100 loss 2"), "epoch", ((1.5, 3), (2.25, 2))),
+        (("step 10: loss=0.5", "step 20: loss=0.4"), "step", ((10, 0.5), (20, 0.4))),
+        (("step 10: loss=0.5", "step 20: loss=0.4", "step 10: loss=0.3"), "value", ((0, 0.5), (1, 0.4), (2, 0.3))),
+        (("loss=3", "loss=2"), "value", ((0, 3), (1, 2))),
+        (("::gpudeck progress=3/100 loss=3", "::gpudeck progress=4/100 loss=2"), "progress", ((3, 3), (4, 2))),
+    ],
+    ids=[
+        "the epoch of its line", "steps are parts of an epoch", "steps without a total", "counters that begin again",
+        "no counter", "lines of ours",
+    ],
+)  # fmt: skip
+def test_the_x_of_a_value_is_what_its_lines_count(lines: tuple[str, ...], x: str, points: object) -> None:
+    found = fed(*lines)["loss"]
+    assert (found.x, found.points) == (x, points)
 
 
 def test_a_step_on_a_line_of_ours_is_where_its_values_belong() -> None:
@@ -73,10 +65,6 @@ def test_a_step_on_a_line_of_ours_is_where_its_values_belong() -> None:
 
 def test_a_task_that_tells_metrics_itself_has_none_guessed() -> None:
     assert list(fed("loss=3 acc=0.5", "::gpudeck wer=0.4", "loss=2")) == ["wer"]
-
-
-def test_a_task_with_patterns_has_none_guessed() -> None:
-    assert list(fed("loss=3 score: 7", score=r"score: (\d+)")) == ["score"]
 
 
 def test_of_many_values_the_extremes_and_the_last_one_stay() -> None:

@@ -21,7 +21,7 @@ LATE = (
     "gpudeck.engine.core.spec", "gpudeck.engine.client.detach", "gpudeck.engine.engine", "gpudeck.cli.dispatch",
     "gpudeck.engine.protocol.messages", "gpudeck.engine.taskfile.load",
     "gpudeck.tui.acting.palette", "gpudeck.tui.screens.errors", "gpudeck.tui.screens.help",
-    "gpudeck.tui.screens.timeline",
+    "gpudeck.tui.screens.timeline", "gpudeck.tui.logs.query", "gpudeck.tui.logs.search", "gpudeck.engine.logs.digest",
 )  # fmt: skip
 """Slow to load, and needed by no picture of a deck that has an engine."""
 SCRIPT = """

@@ -35,10 +35,6 @@ def task(sight: Sight) -> str | None:
     return None if sight.attempt is None else sight.attempt.task
 
 
-def test_the_cursor_begins_on_what_started_last() -> None:
-    assert task(sight_of()) == "report"
-
-
 def test_left_and_right_go_from_attempt_to_attempt() -> None:
     sight = sight_of()
     sight.move_lane(UP_TO_GPU_0)
@@ -116,11 +112,3 @@ def test_the_cursor_goes_to_the_newest_of_all_when_its_lane_is_gone() -> None:
     sight = sight_of()
     sight.show(lanes_of([ran("other", 3600, 1800, 1), ran("older", 4000, 10, 0)], ()), NOW_S)
     assert task(sight) == "other"
-
-
-def test_without_lanes_nothing_is_under_the_cursor_wherever_it_goes() -> None:
-    sight = sight_of([], [])
-    sight.move_lane(1)
-    sight.move_attempt(1, NOW_S)
-    sight.zoom(1, NOW_S)
-    assert (sight.lane, sight.attempt) == (None, None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,10 +101,3 @@ def test_the_process_ends_at_once_when_the_terminal_is_as_it_was(tmp_path: Path)
         assert (hooks / "__pycache__").exists() or (hooks / "sitecustomize.py").exists()
         assert not (hooks / f"{screen.process.pid}.ended").exists()
         screen.close()
-
-
-def test_what_searches_logs_and_reads_errors_is_loaded_after_the_first_picture() -> None:
-    late = ("tui.logs.query", "tui.logs.search", "tui.screens.timeline", "tui.screens.help", "engine.logs.digest")
-    script = f"import sys, gpudeck.tui.app; print([name for name in {late} if 'gpudeck.' + name in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
