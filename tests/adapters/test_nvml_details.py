@@ -42,16 +42,10 @@ def test_a_card_tells_its_clocks_limits_and_place(box: Box, device: Device) -> N
 @pytest.mark.parametrize(
     ("bits", "words"),
     [
-        (0, ()),
-        (0x1, ()),
-        (0x4, ("power",)),
-        (0x8, ("hw slowdown",)),
-        (0x48, ("hw thermal",)),
-        (0x88, ("power brake",)),
-        (0x60, ("hw thermal", "thermal")),
-        (1 << 40, ()),
+        (0, ()), (0x1, ()), (0x4, ("power",)), (0x8, ("hw slowdown",)), (0x48, ("hw thermal",)),
+        (0x88, ("power brake",)), (0x60, ("hw thermal", "thermal")), (1 << 40, ()),
     ],
-)
+)  # fmt: skip
 def test_what_keeps_clocks_down_is_told_in_words(bits: int, words: tuple[str, ...]) -> None:
     assert reasons_in_words(bits) == words
 

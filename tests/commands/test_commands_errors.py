@@ -11,19 +11,8 @@ from tests.inside.commands import VERBS
 from tests.rigs.desk import typed_in
 
 _OF_SELECTORS = [
-    "show",
-    "explain",
-    "logs",
-    "wait",
-    "ls",
-    "table",
-    "retry",
-    "cancel",
-    "kill",
-    "hold",
-    "release",
-    "accept",
-]
+    "show", "explain", "logs", "wait", "ls", "table", "retry", "cancel", "kill", "hold", "release", "accept",
+]  # fmt: skip
 _OWN_WORDS = {"completion": ["tcsh"], "init": ["--gpus", "-1"], "service": ["nonsense"], "gpus": ["drain"]}
 _TAKES_A_FILE = sorted(
     name for name, verb in VERBS.items()

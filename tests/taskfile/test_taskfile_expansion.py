@@ -105,21 +105,10 @@ def test_booleans_lists_and_tables_become_json_words(folder: Path):
 @pytest.mark.parametrize(
     "text",
     [
-        "${HOME}",
-        "${v}",
-        "awk '{print $1}'",
-        '{"a": 1}',
-        "{a:b}",
-        "{}",
-        "{ v }",
-        "{1}",
-        "{v",
-        "v}",
-        "%s %d %%",
-        "{a-b}",
-        "{a.b}",
+        "${HOME}", "${v}", "awk '{print $1}'", '{"a": 1}', "{a:b}", "{}", "{ v }", "{1}", "{v", "v}", "%s %d %%",
+        "{a-b}", "{a.b}",
     ],
-)
+)  # fmt: skip
 def test_braces_that_are_no_placeholder_are_left_alone(folder: Path, text: str):
     assert commands(folder, f"'''{text}'''", 'name = "a"', "[vars]\nv = 1") == [text]
 

@@ -234,17 +234,10 @@ def test_run_options_go_over_the_deck_table(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
-        ("30s", 30),
-        ("6h", 21600),
-        ("1h30m", 5400),
-        ("2d", 172800),
-        ("1.5h", 5400),
-        (90, 90),
-        ("90", 90),
-        (0.5, 0.5),
+        ("30s", 30), ("6h", 21600), ("1h30m", 5400), ("2d", 172800), ("1.5h", 5400), (90, 90), ("90", 90), (0.5, 0.5),
         ("250ms", 0.25),
     ],
-)
+)  # fmt: skip
 def test_durations(text: object, seconds: float):
     assert duration_s(text) == pytest.approx(seconds)
 
@@ -260,16 +253,10 @@ def test_what_is_no_duration(text: object):
 @pytest.mark.parametrize(
     ("text", "mib"),
     [
-        ("1GiB", 1024),
-        ("40GB", 38147),
-        ("512MiB", 512),
-        ("16G", 16384),
-        ("1.5GiB", 1536),
-        ("1KB", 1),
-        ("2 TiB", 2097152),
-        ("2TB", 1907349),
+        ("1GiB", 1024), ("40GB", 38147), ("512MiB", 512), ("16G", 16384), ("1.5GiB", 1536), ("1KB", 1),
+        ("2 TiB", 2097152), ("2TB", 1907349),
     ],
-)
+)  # fmt: skip
 def test_sizes_are_rounded_up_to_mib(text: str, mib: int):
     assert size_mib(text) == mib
 

@@ -138,21 +138,9 @@ def test_a_selector_matches(text: str):
 @pytest.mark.parametrize(
     "text",
     [
-        "train",
-        "lr=0.2",
-        "noise=asym",
-        "state:running",
-        "reason:oom",
-        "tag:x",
-        "gpu:50",
-        "state:failed tag:x",
-        "x=1",
-        "-state:failed",
-        "train-* -lr=0.1",
-        "eval state:failed",
-        "round:1",
-        "job:4",
+        "train", "lr=0.2", "noise=asym", "state:running", "reason:oom", "tag:x", "gpu:50", "state:failed tag:x", "x=1",
+        "-state:failed", "train-* -lr=0.1", "eval state:failed", "round:1", "job:4",
     ],
-)
+)  # fmt: skip
 def test_a_selector_does_not_match(text: str):
     assert not parse_selector([text]).matches(SUBJECT)

@@ -13,20 +13,11 @@ from tests.inside.tui import layout_lay_out as lay_out
 @pytest.mark.parametrize(
     ("count", "width", "height", "columns", "pane_height"),
     [
-        (1, 80, 24, 1, FULL),
-        (2, 80, 12, 1, FULL),
-        (2, 80, 11, 1, SHORT),
-        (2, 80, 7, 1, FOLDED),
-        (4, 120, 24, 1, FULL),
-        (4, 120, 12, 2, FULL),
-        (4, 200, 60, 2, FULL),
-        (7, 120, 60, 1, FULL),
-        (8, 200, 60, 1, FOLDED),
-        (16, 200, 10, 2, FOLDED),
-        (16, 80, 10, 1, FOLDED),
-        (1, 200, 60, 1, FULL),
+        (1, 80, 24, 1, FULL), (2, 80, 12, 1, FULL), (2, 80, 11, 1, SHORT), (2, 80, 7, 1, FOLDED),
+        (4, 120, 24, 1, FULL), (4, 120, 12, 2, FULL), (4, 200, 60, 2, FULL), (7, 120, 60, 1, FULL),
+        (8, 200, 60, 1, FOLDED), (16, 200, 10, 2, FOLDED), (16, 80, 10, 1, FOLDED), (1, 200, 60, 1, FULL),
     ],
-)
+)  # fmt: skip
 def test_panes_are_as_tall_as_there_is_room(
     count: int, width: int, height: int, columns: int, pane_height: int
 ) -> None:

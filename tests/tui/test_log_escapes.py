@@ -32,32 +32,13 @@ def test_what_stands_around_an_escape_is_kept(name: str) -> None:
     st.lists(
         st.sampled_from(
             [
-                b"\x1b",
-                b"[",
-                b"]",
-                b"31",
-                b";",
-                b"m",
-                b"\x9b",
-                b"\xc2\x9b",
-                b"\x07",
-                b"\\",
-                b"P",
-                b"\t",
-                b"\r",
-                b"a",
-                b"\xff",
-                b"\0",
-                b"38:2",
-                b"5",
-                "\u202e".encode(),
-                b"\x1b[",
-                b"\x1b]",
+                b"\x1b", b"[", b"]", b"31", b";", b"m", b"\x9b", b"\xc2\x9b", b"\x07", b"\\", b"P", b"\t", b"\r", b"a",
+                b"\xff", b"\0", b"38:2", b"5", "\u202e".encode(), b"\x1b[", b"\x1b]",
             ]
         )
         | st.binary(max_size=4)
     )
-)
+)  # fmt: skip
 def test_whatever_the_bytes_what_is_shown_has_no_controls(pieces: list[bytes]) -> None:
     raw = b"".join(pieces).replace(b"\n", b"")
     assert dangers(shown_text(raw)) == []
@@ -116,13 +97,9 @@ def test_tabs_reach_the_next_multiple_of_eight_whatever_the_colours() -> None:
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [
-        ("1%\r2%\r3%", "3%"),
-        ("1%\r2%\r", "2%"),
-        ("text\r\n"[:-1], "text"),
-        ("done\r\x1b[2K\r  \r", "done"),
-        ("\r\r\r", ""),
-        ("plain", "plain"),
+        ("1%\r2%\r3%", "3%"), ("1%\r2%\r", "2%"), ("text\r\n"[:-1], "text"), ("done\r\x1b[2K\r  \r", "done"),
+        ("\r\r\r", ""), ("plain", "plain"),
     ],
-)
+)  # fmt: skip
 def test_of_frames_the_last_one_that_shows_something_counts(raw: str, shown: str) -> None:
     assert last_frame(raw) == shown

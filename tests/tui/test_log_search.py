@@ -272,18 +272,10 @@ TOLD = [
     "RuntimeError: CUDA error: device-side assert triggered",
 ]
 NOT_TOLD = [
-    "epoch 3 error: 0.123",
-    "MSError: 0.5",
-    "val_error=0.2 train_error 0.1",
-    "0 errors, 3 warnings",
-    "UserWarning: this may fail later",
-    "memory: 12 GiB of memory used",
-    "Exceptional results",
-    "ERROR: 0.25 (lower is better)",
-    "terror: movie review",
-    "loss 0.3 Error rate 12 %",
-    "Epoch 1: skilled workers",
-]
+    "epoch 3 error: 0.123", "MSError: 0.5", "val_error=0.2 train_error 0.1", "0 errors, 3 warnings",
+    "UserWarning: this may fail later", "memory: 12 GiB of memory used", "Exceptional results",
+    "ERROR: 0.25 (lower is better)", "terror: movie review", "loss 0.3 Error rate 12 %", "Epoch 1: skilled workers",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", TOLD)

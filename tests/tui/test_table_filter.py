@@ -87,25 +87,11 @@ def test_a_word_with_a_colon_that_is_no_selector_is_a_word() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "state:failed",
-        "state:f*",
-        "reason:oom",
-        "tag:l*",
-        "gpu:1",
-        "rate=0.5",
-        "noise=?sym",
-        "train-*",
-        "gather",
-        "train-* gath*",
-        "train-* rate=0.5 -noise=sym",
-        "noise=sym,asym",
-        "-train-*",
-        "state:gone",
-        "-state:left-out",
-        "entry:gather round:2",
-        "gpu:0,1 group:g",
+        "state:failed", "state:f*", "reason:oom", "tag:l*", "gpu:1", "rate=0.5", "noise=?sym", "train-*", "gather",
+        "train-* gath*", "train-* rate=0.5 -noise=sym", "noise=sym,asym", "-train-*", "state:gone", "-state:left-out",
+        "entry:gather round:2", "gpu:0,1 group:g",
     ],
-)
+)  # fmt: skip
 def test_selectors_mean_what_they_mean_to_commands(text: str) -> None:
     selector = parse_selector([text])
     assert names(text) == [each.name for each in ROWS if selector.matches(subject(each, UUIDS))]

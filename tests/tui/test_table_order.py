@@ -15,16 +15,8 @@ from tests.tui.table_rig import change, deck_of, row, running
 
 STATES = ("waiting", "queued", "running", "backoff", "succeeded", "failed", "blocked")
 FILTERS = (
-    "",
-    "state:failed",
-    "state:failed,running",
-    "-state:succeeded",
-    "a",
-    "lr=0.1",
-    "gpu:1",
-    "gpu:GPU-b",
-    "tag:big",
-)
+    "", "state:failed", "state:failed,running", "-state:succeeded", "a", "lr=0.1", "gpu:1", "gpu:GPU-b", "tag:big",
+)  # fmt: skip
 SORTS = ("file", "state", "name", "time", "eta", "gpu", "metric", "progress", "attempt", "priority", "entry")
 
 rows = st.builds(

@@ -38,17 +38,10 @@ def test_names_of_this_box_are_ours(guard: Guard, host: str):
 @pytest.mark.parametrize(
     "host",
     [
-        None,
-        "",
-        "evil.example",
-        "127.0.0.1.evil.example",
-        "localhost.evil.example",
-        "x@127.0.0.1",
-        "10.0.0.5:80",
-        "[",
-        "a b",
+        None, "", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "x@127.0.0.1", "10.0.0.5:80",
+        "[", "a b",
     ],
-)
+)  # fmt: skip
 def test_names_that_somebody_else_points_here_are_not_ours(guard: Guard, host: str | None):
     assert not guard.is_ours(host)
 
