@@ -14,6 +14,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
 from gpudeck.tui.acting.actions import use_keys
+from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
 
 pilot_waits.SLEEP_GRANULARITY, pilot_waits.SLEEP_IDLE = 0.01, 0.0005
 """Twice for each key Textual's pilot looks whether the process has come to rest, and would take 20 ms for each look. A
@@ -58,3 +59,18 @@ def usual_keys() -> Generator[None]:
     """What an app with other keys leaves behind holds for its own test alone."""
     yield
     use_keys({})
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Generator[TmuxDeck]:
+    """For a terminal: of its tasks two run, and one fails."""
+    with kinds_deck(tmp_path) as deck:
+        yield deck
+
+
+@pytest.fixture
+def screen(deck: TmuxDeck) -> TmuxScreen:
+    """Open, with everything started that starts."""
+    screen = deck.screen()
+    screen.until_seen("2 running", "1 failed")
+    return screen

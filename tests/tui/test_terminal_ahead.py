@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
+from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen
 
 pytestmark = pytest.mark.terminal
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
-    with kinds_deck(tmp_path) as deck:
-        yield deck
-
-
-@pytest.fixture
-def screen(deck: TmuxDeck) -> TmuxScreen:
-    screen = deck.screen()
-    screen.until(lambda text: "2 running" in text and "1 failed" in text, "the tasks run")
-    return screen
 
 
 def at_once(screen: TmuxScreen, keys: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,9 @@ import pytest
 from tests.e2e.decks import GPUDECK
 from tests.fakes.hostile_logs import HOSTILE_LINES, dangers
 from tests.fakes.pty_screen import PtyScreen
-from tests.fakes.tmux_screen import TmuxDeck, kinds_deck, tmux_deck
+from tests.fakes.tmux_screen import TmuxDeck, tmux_deck
 
 pytestmark = pytest.mark.terminal
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
-    with kinds_deck(tmp_path) as deck:
-        yield deck
 
 
 def test_what_cannot_be_opened_gives_one_line_and_exit_code_2(deck: TmuxDeck) -> None:

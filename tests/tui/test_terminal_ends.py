@@ -5,31 +5,17 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.pty_screen import PtyScreen
-from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
+from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen
 from tests.inside.tui import proc
 
 pytestmark = pytest.mark.terminal
 
 RUNNING = ("2 running", "1 failed")
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
-    with kinds_deck(tmp_path) as deck:
-        yield deck
-
-
-@pytest.fixture
-def screen(deck: TmuxDeck) -> TmuxScreen:
-    screen = deck.screen()
-    screen.until_seen(*RUNNING)
-    return screen
 
 
 OnPty = Callable[..., PtyScreen]

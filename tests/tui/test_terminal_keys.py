@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.e2e.decks import GPUDECK
-from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
+from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen
 
 pytestmark = pytest.mark.terminal
 
@@ -16,20 +13,6 @@ TASKS = ("long", "bad", "later")
 
 CLEAN = {"alternate_on": "0", "mouse_any_flag": "0", "mouse_sgr_flag": "0", "cursor_flag": "1"}
 """A terminal that a program has left as it was."""
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
-    with kinds_deck(tmp_path) as deck:
-        yield deck
-
-
-@pytest.fixture
-def screen(deck: TmuxDeck) -> TmuxScreen:
-    """Open, with everything started that starts."""
-    screen = deck.screen()
-    screen.until(lambda text: "2 running" in text and "1 failed" in text, "the tasks run")
-    return screen
 
 
 def go_to(screen: TmuxScreen, name: str) -> None:

@@ -9,7 +9,6 @@ import re
 import select
 import struct
 import termios
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 from tests.e2e.decks import GPUDECK
 from tests.fakes.live_deck import DEADLINE_S
 from tests.fakes.pty_screen import PtyScreen
-from tests.fakes.tmux_screen import TmuxDeck, kinds_deck
+from tests.fakes.tmux_screen import TmuxDeck
 
 pytestmark = pytest.mark.terminal
 
@@ -26,12 +25,6 @@ STYLE = re.compile(r"\x1b\[([0-9;:]*)m")
 COLOUR = re.compile(r"[34]8[;:]2[;:]+(\d+)[;:](\d+)[;:](\d+)|[34]8[;:]5[;:](\d+)|(?<!\d)(?:[349]|10)([0-7])(?!\d)")
 GREYS = {0, 7, 8, 15, 16, 59, 102, 145, 188, 231, *range(232, 256)}
 """Of the 256 colours those without a hue."""
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
-    with kinds_deck(tmp_path) as deck:
-        yield deck
 
 
 @pytest.mark.parametrize("term", ["vt100"])
