@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from gpudeck.engine.core.spec import TaskSpec
-from gpudeck.engine.errors import TaskFileError
-from tests.inside.taskfile import RunOptions, load
+from tests.inside.taskfile import RunOptions
+from tests.taskfile.loading import problems, tasks
 
 HEAD = '[distributed]\nstrategy = "ddp"\ntimeout = "45m"\n'
 TASK = '[[task]]\nname = "a"\ncommand = "t"\n'
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def tasks(text: str, options: RunOptions | None = None) -> dict[str, TaskSpec]:
-    Path("tasks.toml").write_text(text)
-    return {task.name: task for task in load("tasks.toml", options, environ={}).tasks}
-
-
 def told(text: str, name: str = "a", options: RunOptions | None = None) -> dict[str, str | None]:
     return {key.removeprefix("GPUDECK_DIST_"): value for key, value in tasks(text, options)[name].work.env}
-
-
-def problems(text: str) -> list[str]:
-    with pytest.raises(TaskFileError) as caught:
-        tasks(text)
-    return list(caught.value.problems)
 
 
 def test_what_is_said_for_all_reaches_every_task_and_what_is_not_said_none() -> None:

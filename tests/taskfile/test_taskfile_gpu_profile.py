@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import TaskSpec, Work
-from gpudeck.engine.errors import TaskFileError
 from tests.inside.taskfile import RunOptions, load
+from tests.taskfile.loading import problems, tasks
 
 GIB = 1024
 HEAD = """
@@ -26,25 +26,9 @@ env = { CKPT = "off" }
 TASK = '[[task]]\nname = "a"\ncommand = "train {opts}"\n'
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def tasks(text: str, options: RunOptions | None = None) -> dict[str, TaskSpec]:
-    Path("tasks.toml").write_text(text)
-    return {task.name: task for task in load("tasks.toml", options, environ={}).tasks}
-
-
 def only(text: str = HEAD + TASK, options: RunOptions | None = None) -> TaskSpec:
     (task,) = tasks(text, options).values()
     return task
-
-
-def problems(text: str) -> list[str]:
-    with pytest.raises(TaskFileError) as caught:
-        tasks(text)
-    return list(caught.value.problems)
 
 
 @pytest.mark.parametrize(

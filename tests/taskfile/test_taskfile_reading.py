@@ -40,11 +40,6 @@ def problems(path: str, options: RunOptions | None = None) -> list[str]:
     return list(caught.value.problems)
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def test_a_missing_file_is_one_line():
     assert problems("nothing.toml") == ["nothing.toml: no such file"]
 

@@ -8,21 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import DeckFile
-from gpudeck.engine.errors import TaskFileError
 from gpudeck.engine.ports import Inventory
 from tests.inside.taskfile import Box, RunOptions, RuntimeValues, asked, check_fit, gpus_in, load
+from tests.taskfile.loading import deck, problems
 
 ON_SLURM = '[deck]\nbackend = "slurm"\n'
-
-
-@pytest.fixture(autouse=True)
-def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def deck(text: str, options: RunOptions | None = None, environ: Mapping[str, str] | None = None) -> DeckFile:
-    Path("tasks.toml").write_text(text)
-    return load("tasks.toml", options, environ={"PATH": "/bin", **(environ or {})})
 
 
 def entry(body: str = "", name: str = "a") -> str:
@@ -32,12 +22,6 @@ def entry(body: str = "", name: str = "a") -> str:
 def options(text: str, task: int = 0) -> Mapping[str, object]:
     spec = deck(text).tasks[task]
     return asked(spec, RuntimeValues(attempt=2, gpu_ids=("0", "1"), run_dir="/my runs"))
-
-
-def problems(text: str, given: RunOptions | None = None) -> list[str]:
-    with pytest.raises(TaskFileError) as caught:
-        deck(text, given)
-    return list(caught.value.problems)
 
 
 def test_a_tasks_own_slurm_lies_over_defaults_and_the_decks():

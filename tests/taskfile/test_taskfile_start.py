@@ -25,11 +25,6 @@ def task(body: str) -> TaskSpec:
     return deck(f'[[task]]\nname = "a"\n{body}\n').tasks[0]
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 VALUES = RuntimeValues(
     attempt=3,
     gpu_ids=("7", "6"),
