@@ -9,14 +9,18 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import sets
 from tests.fakes import forked, reached
+
+if TYPE_CHECKING:
+    from tests.e2e.decks import Deck
 
 FOLDER = os.path.join(tempfile.gettempdir(), f"gpudeck-tests-{os.getpid()}.locks")
 os.environ["GPUDECK_LOCK_DIR"] = FOLDER
@@ -92,3 +96,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_sessionfinish() -> None:
     forked.close_server()
     shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Iterator[Deck]:
+    """A folder for true engines and tasks."""
+    from tests.e2e.decks import deck_in
+
+    with deck_in(tmp_path) as deck:
+        yield deck

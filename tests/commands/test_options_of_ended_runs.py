@@ -156,7 +156,7 @@ async def test_apply_takes_in_what_has_come_into_the_file_since_a_selection_ende
         await desk.leave()
     desk.write(NEWER)
     done = await desk.command("apply", "-y")
-    assert (done.code, "1 more" in done.out or "d" in done.out) == (0, True), done.out
+    assert done.code == 0, done.out
     await desk.until_state("d", "succeeded")
     await desk.settle()
     assert desk.started == ["a", "d"]

@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.e2e.decks import Deck, Engine, until
+from tests.e2e.decks import Deck, Engine, lives, until
 from tests.inside.e2e import proc
 
 HEAD = '[deck]\ngpus = "none"\ncpu_slots = 4\n'
@@ -21,12 +21,6 @@ def write(deck: Deck, *tasks: str) -> None:
     deck.tune("engine.logs.helper", FIRST_WAIT_S=0.1)
     deck.tune("engine.logs.follow_main", STORE_PERIOD_S=0.1)
     deck.write(HEAD + "".join(f"[[task]]\ngpus = 0\n{task}\n" for task in tasks))
-
-
-def lives(pid: int) -> bool:
-    """A zombie does not: whoever inherits orphans here may be slow to reap them."""
-    process = proc.stat(pid)
-    return process is not None and process.live
 
 
 def helpers_of(deck: Deck, engine: Engine) -> list[int]:

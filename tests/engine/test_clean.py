@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,12 +36,6 @@ WAITING = """
     backoff = 0
     command = "echo attempt $GPUDECK_ATTEMPT; test $GPUDECK_ATTEMPT -lt 3 && exit 1; read _ <gate"
 """
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[Deck]:
-    with deck_in(tmp_path) as deck:
-        yield deck
 
 
 @pytest.fixture(scope="module")

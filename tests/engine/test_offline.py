@@ -8,7 +8,6 @@ import shutil
 import signal
 import sqlite3
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -55,12 +54,6 @@ CIRCLE = """
     round = 1
     command = "true"
 """
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[Deck]:
-    with deck_in(tmp_path) as deck:
-        yield deck
 
 
 @pytest.fixture(scope="module")

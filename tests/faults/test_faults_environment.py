@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.decks import Deck, deck_in, until
+from tests.e2e.decks import Deck, until
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import outside
 
@@ -25,12 +24,6 @@ ONE_AFTER_THE_OTHER = """
     matrix.i = [1, 2, 3]
     command = 'echo $CUDA_VISIBLE_DEVICES >>seen; echo {data}'
 """
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[Deck]:
-    with deck_in(tmp_path) as deck:
-        yield deck
 
 
 def four_gpus(folder: Path) -> dict[str, str]:

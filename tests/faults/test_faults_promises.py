@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.decks import Deck, deck_in, lives, until
+from tests.e2e.decks import Deck, lives, until
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import outside
 
@@ -22,12 +20,6 @@ GATED = """
 """
 HELD = '["sh", "-c", "echo $$ >>pids; read _ <gate"]'
 NAMELESS = '["sh", "-c", "exec env -i sh -c \\"echo \\\\$\\\\$ >>pids; read _ <gate\\""]'
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[Deck]:
-    with deck_in(tmp_path) as deck:
-        yield deck
 
 
 def pid_of_the_only_copy(deck: Deck) -> int:

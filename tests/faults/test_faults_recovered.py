@@ -6,14 +6,13 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.core.events import AttemptEnded, AttemptRunning, AttemptStarting, RunStarted
 from gpudeck.engine.core.recorded import Recorded, recorded
-from tests.e2e.decks import Deck, deck_in, until
+from tests.e2e.decks import Deck, until
 from tests.inside.faults import read_record, recover
 
 DECK = """
@@ -37,12 +36,6 @@ GATED = """
     name = "later"
     command = "echo later >>ran"
 """
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[Deck]:
-    with deck_in(tmp_path) as deck:
-        yield deck
 
 
 def damage(deck: Deck) -> None:

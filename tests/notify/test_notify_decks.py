@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.decks import Deck, deck_in, lives, until
+from tests.e2e.decks import Deck, lives, until
 from tests.fakes.live_deck import live_deck
 from tests.notify.notify_rig import Receiver, receiver
 
@@ -19,12 +19,6 @@ HOOK = 'command = "cat >> told"\n'
 BAD = '[[task]]\nname = "bad"\ncommand = "echo ValueError: no rate >&2; exit 3"\n'
 GOOD = '[[task]]\nname = "good"\ncommand = "true"\n'
 SIM = '[deck]\nname = "demo"\ngpus = "sim:2"\n'
-
-
-@pytest.fixture
-def deck(tmp_path: Path) -> Iterator[Deck]:
-    with deck_in(tmp_path) as deck:
-        yield deck
 
 
 @pytest.fixture
