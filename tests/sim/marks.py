@@ -145,6 +145,8 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
     "26: no engine starts on a broken file": _seen("refused file"),
     "26: a file is gone": _said("notes: tasks.toml is gone"),
     "26: a task is renamed while it runs": _seen("renamed"),
+    "26: an engine comes back with the file as it was, and an edit waits": _seen("kept file"),
+    "29: an engine is there to note what was asked for": _said("detached to note"),
     "27: what was interrupted or lost is tried again uncharged": _some(
         AttemptEnded, of=lambda fact: not getattr(fact, "charged", True)
     ),

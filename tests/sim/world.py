@@ -221,6 +221,7 @@ class World:
             lambda fact: self._acknowledge(deck, fact),
         )
         self.engines[deck] = engine
+        self.seen["kept file"] += loaded.file.text != self.files[deck].text
         self.seen["unsettled"] += bool(engine.opened.unsettled)
         promises.of_wishes(deck, engine.deck, self.box.disks[deck].facts)
         promises.of_options(deck, loaded, how.purpose, how.given)
