@@ -41,7 +41,7 @@ def test_usual_names_are_found_with_their_numbers(line: str, found: list[tuple[s
     ("lines", "x", "points"),
     [
         (("epoch 1/3 loss 0.5", "epoch 2/3 loss 0.4"), "epoch", ((1, 0.5), (2, 0.4))),
-        (("Epoch 1/3", "step 50/100 loss 3", "Epoch 2/3", "step 25/100 loss 2"), "epoch", ((1.5, 3), (2.25, 2))),
+        (("Epoch 1/3", "step 50/100 loss=3", "Epoch 2/3", "step 25/100 loss=2"), "epoch", ((1.5, 3), (2.25, 2))),
         (("step 10: loss=0.5", "step 20: loss=0.4"), "step", ((10, 0.5), (20, 0.4))),
         (("step 10: loss=0.5", "step 20: loss=0.4", "step 10: loss=0.3"), "value", ((0, 0.5), (1, 0.4), (2, 0.3))),
         (("loss=3", "loss=2"), "value", ((0, 3), (1, 2))),
