@@ -87,7 +87,9 @@ class Place:
                 warn=self.say,
             )
             if purpose == "note":
-                self.say("no task runs, and nothing starts now: `gpudeck start` runs the deck")
+                halted = connection.request("status")["head"].get("halted")
+                goes_on = "`gpudeck unpause` goes on" if halted else "`gpudeck start` runs the deck"
+                self.say(f"no task runs, and nothing starts now: {goes_on}")
             elif not quiet:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
             if purpose in ("look", "resume", "act"):
