@@ -35,6 +35,7 @@ def run(command: Command) -> int:
     left = offline is not None and begun and command.verb == "unpause" and not offline.deck.unfinished
     purpose = "note" if noted else "resume" if left else "act"
     with existing or place.start(purpose) as connection:
+        before = msgspec.convert(connection.request("status")["head"], DeckHead)
         connection.request(command.verb)
         if existing is None and command.verb == "unpause":
             place.tell_edits(connection)
@@ -45,7 +46,9 @@ def run(command: Command) -> int:
     if head.paused:
         text = f"{field_text(head.deck)} is {field_text(head.paused)}: nothing starts; {running}"
     else:
-        text = f"{field_text(head.deck)} starts tasks again; {running}, {counts.queued} queued"
+        barred = before.paused or before.halted or existing is None
+        how = "starts tasks again" if barred else "was neither paused nor halted"
+        text = f"{field_text(head.deck)} {how}; {running}, {counts.queued} queued"
     tell(command, text, verb=command.verb, engine=pid, paused=head.paused, running=counts.running, queued=counts.queued)
     return 0
 

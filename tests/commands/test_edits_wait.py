@@ -221,6 +221,8 @@ async def test_a_start_beside_the_engine_tells_of_an_edit_that_waits(desk: Desk)
     assert "counts as it was before" not in (await desk.command("start")).err
     desk.write(EDITED)
     assert "counts as it was before: `gpudeck apply` takes it up" in (await desk.command("start")).err
+    desk.write(DECK + "[[task\n")
+    assert "the task file cannot be used, the deck goes on as it was: " in (await desk.command("start")).err
 
 
 @pytest.mark.parametrize("content", [DECK + "[[task\n", ""], ids=["broken", "gone"])
