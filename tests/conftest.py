@@ -8,6 +8,7 @@ import inspect
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 FOLDER = os.path.join(tempfile.gettempdir(), f"gpudeck-tests-{os.getpid()}.locks")
 os.environ["GPUDECK_LOCK_DIR"] = FOLDER
+# Processes by the hundred import the same modules: what one has compiled the others read, whatever the shell says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup everything that is started would ignore it
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)

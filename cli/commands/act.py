@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...engine.client.connection import Connection, Gone
 from ...engine.client.place import Place
 from ...engine.command import Command
-from ...engine.errors import DeckError, UsageError
+from ...engine.errors import UsageError
 from ...engine.protocol.states import ACTIVE
 from ...engine.protocol.verbs import ACTS, debug_env
 from ...engine.protocol.wire import TaskRow
@@ -21,7 +21,10 @@ from ...engine.text import field_text, names_text, plural
 from .look import LiveLook, Look, nobody, rows_of
 from .rows import is_text
 from .screen import agreed, print_json
-from .stop import stop_engine
+from .stop import Undone, alone
+
+if TYPE_CHECKING:
+    from ...engine.serve.offline import OfflineLook
 
 
 def run(command: Command) -> int:
@@ -43,11 +46,14 @@ def run(command: Command) -> int:
             from .gpus import refuse_other_gpus  # with all that shows GPUs
 
             refuse_other_gpus(place, gpus)
-        connection = place.start("act" if verb == "retry" or found.under_way else "note")
+        goes_on = verb == "retry" or found.under_way
+        if verb == "retry" and not found.under_way and (rest := _rest(found, words)):
+            place.say(f"the run goes on with it: {plural(len(rest), 'task')} that waited can start, too")
+        connection = place.start("act" if goes_on else "note")
         started = True
         if verb == "retry" and (new := len(found.never_ran)):
             place.say(f"{plural(new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
-    with connection, _alone(connection) if started else contextlib.nullcontext(_Undone()) as undone:
+    with connection, alone(place, connection) if started else contextlib.nullcontext(Undone()) as undone:
         names: list[str] = connection.request("select", select=words)
         if not names:
             return told.nobody(words)
@@ -55,7 +61,7 @@ def run(command: Command) -> int:
         chosen = _chosen(verb, before)
         if not chosen:
             told.nothing_to_do(before)
-            _hint(verb, connection, place)
+            _hint(verb, connection, place, started=False)
             return 0
         behind = [] if answered else _behind(command, LiveLook(connection), chosen)
         asks = (behind or _asks(words, before, chosen)) and not answered
@@ -69,35 +75,21 @@ def run(command: Command) -> int:
         told.done(before, rows_of(connection, [row.name for row in chosen]), more.get("value"), field_text(note))
         if note:
             place.say(field_text(note))
-        _hint(verb, connection, place)
+        _hint(verb, connection, place, started=started)
     return 0
 
 
-@dataclass(slots=True)
-class _Undone:
-    so: bool = True
-    """Nothing was asked of the engine that had to be started."""
+def _rest(found: OfflineLook, words: Sequence[str]) -> list[str]:
+    """Tasks that wait and are not meant."""
+    meant = {row.name for row in found.rows(words)}
+    return [name for name in found.waiting if name not in meant]
 
 
-@contextlib.contextmanager
-def _alone(connection: Connection) -> Generator[_Undone]:
-    """An engine that was started for what came to nothing (answered with n, no such task) leaves as it came: nothing
-    starts."""
-    undone = _Undone()
-    try:
-        yield undone
-    finally:
-        if undone.so:
-            with contextlib.suppress(DeckError):
-                stop_engine(connection)
-
-
-def _hint(verb: str, connection: Connection, place: Place) -> None:
+def _hint(verb: str, connection: Connection, place: Place, *, started: bool) -> None:
     """An edit that nobody has applied has changed no task yet, so that there is nothing of it to accept or to run."""
-    if verb == "retry":
-        place.tell_edits(connection)
-        return
     if verb != "accept":
+        if verb == "retry" or started:
+            place.tell_edits(connection)
         return
     with contextlib.suppress(Gone):  # all is done and told
         if connection.request("status")["head"].get("file_plan"):

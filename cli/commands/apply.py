@@ -15,6 +15,7 @@ from ...engine.protocol.states import ENDED
 from ...engine.text import field_text, names_text, plural
 from .look import LiveLook, Look
 from .screen import agreed, print_json
+from .stop import alone
 
 _NEXT_START = "the next start takes the file as it is now; `gpudeck plan` shows what it would run"
 
@@ -64,6 +65,9 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     added = plan.added if plan else ()
     if never_ran := [name for name in found.never_ran if name not in added]:
         lines = [*lines, f"{'never ran':<21} {names_text(never_ran)}: they start when they can"]
+    begins = [*plan.added, *(change.name for change in plan.changed_waiting)] if plan else []
+    if lines and not found.under_way and (rest := [name for name in found.waiting if name not in begins]):
+        lines = [*lines, f"{'the run goes on':<21} {names_text(rest)}: what waits starts, too"]
     told.planned({"changes": bool(plan or never_ran), "lines": lines, "plan": msgspec.to_builtins(plan)}, before)
     if command.flag("dry_run"):
         told.note(_NEXT_START)
@@ -73,9 +77,10 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     if not agreed("apply this?", yes=command.flag("yes")):
         return told.declined()
     changed = bool(before or (plan and plan.changed_finished))
-    with place.start("act") as engine:
+    with place.start("act") as engine, alone(place, engine) as undone:
         if plan:
             answer = engine.request("apply", digest=plan.digest, **({"keep": True} if keep else {}))
+            undone.so = False
             if not answer["changes"]:  # after a run has ended the engine begins with the file as it is
                 told.note(f"apply: {field_text(words.summary(plan))}")
             for line in answer["lines"]:
@@ -84,10 +89,10 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
             told.applied({**answer, "applied": {**answer["applied"], "plan": msgspec.to_builtins(plan)}})
         elif changed and keep:
             told.applied(engine.request("apply", keep=True))
+        undone.so = False
         if changed and not keep:
             told.again(_run_again(engine))
         place.tell_what_bars(engine)
-        begins = [*plan.added, *(change.name for change in plan.changed_waiting)] if plan else []
         if found.deck.deck.run.halted and begins:  # what the halt has left waits
             engine.request("retry", tasks=begins, changed=True)
         else:

@@ -31,9 +31,14 @@ def run(command: Command) -> int:
         tell(command, place.hints.completed(none), verb=command.verb, engine=None, paused="", running=0, queued=0)
         return 0
     noted = not begun or (command.verb == "pause" and offline is not None and not offline.under_way)
-    purpose = "note" if noted else "act"
+    # What a halt has left goes on as it was: what is new in the file, or edited, is another thing.
+    left = offline is not None and begun and command.verb == "unpause" and not offline.deck.unfinished
+    purpose = "note" if noted else "resume" if left else "act"
     with existing or place.start(purpose) as connection:
+        before = msgspec.convert(connection.request("status")["head"], DeckHead)
         connection.request(command.verb)
+        if existing is None and command.verb == "unpause":
+            place.tell_edits(connection)
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
         pid = connection.hello.pid
     counts = head.counts
@@ -41,7 +46,9 @@ def run(command: Command) -> int:
     if head.paused:
         text = f"{field_text(head.deck)} is {field_text(head.paused)}: nothing starts; {running}"
     else:
-        text = f"{field_text(head.deck)} starts tasks again; {running}, {counts.queued} queued"
+        barred = before.paused or before.halted or existing is None
+        how = "starts tasks again" if barred else "was neither paused nor halted"
+        text = f"{field_text(head.deck)} {how}; {running}, {counts.queued} queued"
     tell(command, text, verb=command.verb, engine=pid, paused=head.paused, running=counts.running, queued=counts.queued)
     return 0
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Generator
+from dataclasses import dataclass
 
 from ...engine.adapters.processes.proc import stat
 from ...engine.adapters.state.lock import held_by
@@ -10,7 +13,7 @@ from ...engine.client.connection import Connection, Gone
 from ...engine.client.place import Place
 from ...engine.command import Command
 from ...engine.decks.states import find_state
-from ...engine.errors import EngineUnavailableError, UsageError
+from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.protocol.states import ACTIVE
 from ...engine.protocol.wire import Bye
 from ...engine.text import plural
@@ -79,6 +82,26 @@ def stop_engine(connection: Connection, *, tasks: bool = False, now: bool = Fals
     except KeyboardInterrupt:
         pid = connection.hello.pid
         raise EngineUnavailableError(f"engine {pid} goes on stopping: `gpudeck status` tells") from None
+
+
+@dataclass(slots=True)
+class Undone:
+    so: bool = True
+    """Nothing was asked of the engine that had to be started."""
+
+
+@contextlib.contextmanager
+def alone(place: Place, connection: Connection) -> Generator[Undone]:
+    """An engine that was started for what came to nothing (answered with n, no such task) leaves as it came: nothing
+    starts."""
+    undone = Undone()
+    try:
+        yield undone
+    finally:
+        if undone.so:
+            with contextlib.suppress(DeckError):
+                stop_engine(connection)
+                place.say(f"engine {connection.hello.pid} has ended again: nothing was done")
 
 
 def wait_for_lock(place: Place, pid: int) -> None:

@@ -14,6 +14,7 @@ from ...engine.command import Command
 from ...engine.core.recorded import recorded
 from ...engine.decks.states import find_state, settings_said
 from ...engine.errors import EngineUnavailableError
+from ...engine.serve.offline import offline_look
 from ...engine.text import field_text, plural
 from .screen import agreed
 
@@ -29,6 +30,9 @@ def run(command: Command) -> int:
         raise EngineUnavailableError(
             f"engine {holder.pid} on {field_text(holder.machine.host)} runs this deck: nothing is to be taken over"
         )
+    if state is not None and not _left(place):
+        place.say("there is nothing to take over: what this deck ran, it ran here; `gpudeck start` goes on with it")
+        return 0
     told = _before(state, elsewhere, jobs=_jobs(place, state))
     if not agreed(f"{told} Take it over?", yes=command.flag("yes")):
         print("nothing was done")
@@ -38,6 +42,12 @@ def run(command: Command) -> int:
     parts = [f"{counts[name]} {name}" for name in ("running", "queued", "waiting", "failed") if counts[name]]
     print(f"taken over: {', '.join(parts) or 'nothing is left to run'}")
     return 0
+
+
+def _left(place: Place) -> bool:
+    """Its tasks were left on another machine or in another container, or nobody knows what became of them."""
+    found = offline_look(place, quiet=True).deck
+    return bool(found.elsewhere) or any(found.standing(token) == "unknown" for token in found.deck.active)
 
 
 def _state(place: Place) -> tuple[StateDir | None, str]:

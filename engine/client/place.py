@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -87,7 +86,9 @@ class Place:
                 warn=self.say,
             )
             if purpose == "note":
-                self.say("no task runs, and nothing starts now: `gpudeck start` runs the deck")
+                halted = connection.request("status")["head"].get("halted")
+                goes_on = "`gpudeck unpause` goes on" if halted else "`gpudeck start` runs the deck"
+                self.say(f"no task runs, and nothing starts now: {goes_on}")
             elif not quiet:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
             if purpose in ("look", "resume", "act"):
@@ -111,9 +112,14 @@ class Place:
 
     def tell_edits(self, connection: Connection) -> None:
         """A line where the task file is another than the one that the deck runs by: nobody has applied that."""
-        with contextlib.suppress(DeckError):  # a file that cannot be used is told of by `gpudeck status`
+        try:
             if connection.request("apply", dry_run=True)["changes"]:
                 self.say("the task file has changed and counts as it was before: `gpudeck apply` takes it up")
+        except UsageError as error:
+            first = str(error).partition("\n")[0]
+            self.say(f"the task file cannot be used, the deck goes on as it was: {first}; `gpudeck check` tells all")
+        except DeckError:  # the engine ends, or the journal cannot be written, which is told elsewhere
+            return
 
     def _tell_held(self, connection: Connection) -> None:
         """A line where a new engine runs the deck under what an earlier start said."""

@@ -7,7 +7,7 @@ old deck, which then becomes the new one in place. Up to `draft` nothing is chan
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from . import events as e
 from .apply import apply, replay
@@ -18,7 +18,7 @@ from .gone import Kept, kept_of
 from .phases import FINAL, Attempt, Backoff, Blocked, Queued, Running, Starting, Unknown, Waiting
 from .readiness import reconsider, spread
 from .runs import another_run, take_up_new
-from .spec import TaskSpec
+from .spec import TaskSpec, alike
 from .step import Core
 from .turn import Turn
 from .urgency import spread_urgency
@@ -46,11 +46,6 @@ class After:
     """What else is new in the file was not asked for: it goes on to wait."""
     options: str | None = None
     """The run options from now on, encoded; None: as before."""
-
-
-def alike(one: TaskSpec, other: TaskSpec) -> bool:
-    """Whether two specs differ in nothing but their place in the file."""
-    return one == other or one == replace(other, position=one.position, line=one.line)
 
 
 def kept_specs(old: Deck, new: Deck) -> list[Kept]:

@@ -236,6 +236,11 @@ class TaskSpec:
         return self.ladder[rung - 1] if 0 < rung <= len(self.ladder) else self.work
 
 
+def alike(one: TaskSpec, other: TaskSpec) -> bool:
+    """Whether two specs differ in nothing but their place in the file."""
+    return one == other or one == replace(other, position=one.position, line=one.line)
+
+
 @dataclass(frozen=True, slots=True)
 class Halt:
     """When failures stop the deck, in GNU parallel's words."""

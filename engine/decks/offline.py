@@ -19,16 +19,16 @@ from ..attempts.environment import base_environment
 from ..attempts.record import read_record
 from ..core.apply import derive
 from ..core.deck import Task
-from ..core.spec import DeckSettings
+from ..core.spec import DeckSettings, alike
 from ..errors import TaskFileError
 from ..logs.files import AttemptPaths
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
-from ..taskfile.source import Source, read_source
+from ..taskfile.source import Source, digest_of, read_source
 from . import handover
 from .cluster import Sent, submitted
 from .gpus import unasked_gpus
-from .loading import Loaded, Past, load, past_in, restored
+from .loading import Loaded, Past, as_taken, load, past_in, restored
 from .states import find_own_state, settings_said
 
 Standing = Literal["runs", "ended", "gone", "unknown"]
@@ -47,13 +47,17 @@ class _RecordedGpu(msgspec.Struct, frozen=True):
 class OfflineDeck:
     """A deck as its file and its state folder tell it."""
 
-    def __init__(self, loaded: Loaded, holder: Holder | None, *, broken: str = "") -> None:
+    def __init__(
+        self, loaded: Loaded, holder: Holder | None, *, broken: str = "", edited: Loaded | None = None
+    ) -> None:
         """*holder*: who has the deck's lock; None: no engine runs it. *broken*: what is wrong with the task file, a
-        line each; then the deck is as it took its file last. Raises EngineUnavailableError."""
+        line each; then the deck is as it took its file last. So is that of an unfinished run; *edited*: what its file
+        says by now, where that is something else. Raises EngineUnavailableError."""
         past = loaded.past
         self.loaded = loaded
         self.holder = holder
         self.broken = broken
+        self.edited = edited
         self.file, self.options, self.environment = loaded.file, loaded.options, loaded.environment
         self.state, self.facts, self.journal, self.damage = past.state, past.facts, past.told, past.damage
         self.unfinished = past.told.unfinished
@@ -73,7 +77,17 @@ class OfflineDeck:
         damage = f"deck.db is damaged ({self.damage}): shown is {told}" if self.damage else ""
         shown = "until the file is mended, tasks are shown as the deck took them last"
         broken = f"{first_of(self.broken)}; {shown}" if self.broken else ""
-        return [*self.file.warnings, *filter(None, [damage, self.loaded.trouble, broken])]
+        edited = "the task file has changed and counts as it was before: `gpudeck apply` takes it up" * self.has_edits
+        return [*self.file.warnings, *filter(None, [damage, self.loaded.trouble, broken, edited])]
+
+    @property
+    def has_edits(self) -> bool:
+        """The file says other than the unfinished run has it."""
+        if self.edited is None:
+            return False
+        had, has = self.file, self.edited.file
+        same = len(had.tasks) == len(has.tasks) and all(map(alike, had.tasks, has.tasks))
+        return not same or had.settings != has.settings
 
     @property
     def restarted(self) -> bool:
@@ -157,7 +171,9 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
     past, holder = _past(path, given, settings)
     environment = past.environment or base_environment(environ)
 
-    def loaded_from(source: Source) -> Loaded:
+    def loaded_from(source: Source | None) -> Loaded:
+        if source is None:
+            raise TaskFileError(broken.splitlines())
         return load(
             source,
             given,
@@ -169,17 +185,25 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
             lenient=True,
         )
 
+    now: Loaded | None = None
     try:
-        if broken or source is None:
-            raise TaskFileError(broken.splitlines())
-        loaded = loaded_from(source)
+        now = loaded_from(None if broken else source)
+        broken = ""
     except TaskFileError as error:
-        content = None if past.state is None else handover.kept_file(past.state.path)
-        if content is None:
-            raise
         broken = str(error)
-        loaded = loaded_from(read_source(path, content))
-    offline = OfflineDeck(loaded, holder, broken=broken)
+        if past.state is None or handover.kept_file(past.state.path) is None:
+            raise
+    loaded = None
+    content = as_taken(past, "act") if now is not None or past.state is None else handover.kept_file(past.state.path)
+    if content is not None and (now is None or digest_of(content) != now.file.digest):
+        try:
+            loaded = loaded_from(read_source(path, content))
+        except TaskFileError:  # what was taken cannot be used any more
+            if now is None:
+                raise
+    shown = loaded or now
+    assert shown is not None
+    offline = OfflineDeck(shown, holder, broken=broken, edited=now if loaded else None)
     if offline.deck.run.number:
         derive(offline.deck)
     return offline

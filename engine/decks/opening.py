@@ -42,7 +42,7 @@ from .cluster import (
 from .gpus import BoxGpus, probe_of
 from .journal_recovery import Unsettled, has_forgotten, recover, refuse_strangers, sweep_records, unsettled
 from .loading import Loaded, Past, as_taken, load, past_in, restored
-from .options import AS_TAKEN, Purpose, encode, held
+from .options import AS_TAKEN, Purpose, decode, encode, held, reselected
 from .other_decks import OtherDecks
 from .states import find_state, former_states, note_state, owner_of, refuse_other_deck
 
@@ -126,7 +126,10 @@ def open_deck(
             opened.warnings += [
                 f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
             ]
-        opened.warnings += filter(None, [passed_over, recovered, other, opened.held])
+        other_tasks = ""
+        if purpose == "headless" and past.told.unfinished:
+            other_tasks = reselected(decode(past.told.options), loaded.options)
+        opened.warnings += filter(None, [passed_over, recovered, other, opened.held, other_tasks])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
         opened.warnings += OtherDecks(loaded.file).at_work(left)
         note_state(path, loaded.file.settings, stem, state)

@@ -83,6 +83,12 @@ def held(options: RunOptions, given: RunOptions, *, unfinished: bool) -> str:
     return f"{said} of the ended run still holds: the next run that `gpudeck start` begins is without"
 
 
+def reselected(before: RunOptions, now: RunOptions) -> str:
+    """What to say where a run goes on with other tasks than it was begun with; "" where it does not."""
+    was, which_now = (describe(which(options)) or "all tasks" for options in (before, now))
+    return "" if was == which_now else f"the run was begun with {was}, and goes on with {which_now}"
+
+
 def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
     """The options of a run that goes on: as it was started, with what is given now in the place of what was, and with
     the selection of tasks that is given now.

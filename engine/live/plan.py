@@ -8,8 +8,7 @@ from typing import Literal
 
 from ..core.deck import Deck, Task
 from ..core.phases import ACTIVE, FINAL, Phase
-from ..core.reload import alike
-from ..core.spec import SET_AT_START, DeckFile, DeckSettings, Policy, TaskSpec
+from ..core.spec import SET_AT_START, DeckFile, DeckSettings, Policy, TaskSpec, alike
 
 IN_PLACE = frozenset(
     (

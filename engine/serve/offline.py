@@ -15,7 +15,7 @@ from ..client.place import Place
 from ..core.apply import derive
 from ..core.deck import Task
 from ..core.explain import explain
-from ..core.phases import ACTIVE, Failed, Waiting
+from ..core.phases import ACTIVE, Backoff, Failed, Queued, Waiting
 from ..decks.cluster import submitted_note
 from ..decks.loading import restored
 from ..decks.offline import OfflineDeck, Standing, first_of, open_offline
@@ -59,7 +59,7 @@ class OfflineLook:
     def __init__(self, deck: OfflineDeck, path: str) -> None:
         self.deck = deck
         self._commands: Planner | None = None
-        self._view = DeckView(deck.deck, host.SystemClock(), file=path, infos={})
+        self._view = DeckView(deck.deck, host.SystemClock(), file=path, infos={}, file_plan=self._edits_in_words)
 
     @property
     def saying(self) -> str:
@@ -83,13 +83,23 @@ class OfflineLook:
         """What the file says other than when the deck took it last; None: nobody knows what it said then."""
         from ..live.plan import make_plan
 
-        loaded = self.deck.loaded
+        loaded, edited = self.deck.loaded, self.deck.edited
+        if edited is not None:
+            return make_plan(self.deck.deck, loaded.file, edited.file, edited.file.digest)
         if (old := loaded.taken()) is None:
             return None
         deck, _, _ = restored(replace(loaded, file=old))
         if deck.run.number:
             derive(deck)
         return make_plan(deck, old, loaded.file, loaded.file.digest)
+
+    def _edits_in_words(self) -> str:
+        if not self.deck.has_edits:
+            return ""
+        from ..live import words
+
+        plan = self.edits()
+        return words.summary(plan) if plan else ""
 
     @property
     def submitted(self) -> str:
@@ -114,6 +124,15 @@ class OfflineLook:
         if not deck.run.ended or deck.run.halted:
             return []
         return [task.name for task in deck.tasks if task.selected and isinstance(task.phase, Waiting)]
+
+    @property
+    def waiting(self) -> list[str]:
+        """Tasks that an engine starts, when they can, as soon as it goes on with the run."""
+        deck = self.deck.deck
+        if not self.deck.unfinished or deck.paused or deck.run.halted:
+            return []
+        waits = (task for task in deck.tasks if isinstance(task.phase, (Waiting, Queued, Backoff)))
+        return [task.name for task in waits if task.selected and not task.held]
 
     @property
     def running(self) -> int:

@@ -41,7 +41,7 @@ async def test_many_attempts_tell_their_codes_and_leave_nothing_open(rig: Rig) -
             assert rig.leader(token).code == code
             rig.launcher.forget(token)
         rig.inputs.clear()
-    assert descriptors() == before
+    assert descriptors() <= before  # fewer, where another test's are closed meanwhile
     assert os.listdir(rig.folder / "attempts") == [rig.token(0)]
     assert set(proc.own_children()) <= children
 

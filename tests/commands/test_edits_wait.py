@@ -221,6 +221,8 @@ async def test_a_start_beside_the_engine_tells_of_an_edit_that_waits(desk: Desk)
     assert "counts as it was before" not in (await desk.command("start")).err
     desk.write(EDITED)
     assert "counts as it was before: `gpudeck apply` takes it up" in (await desk.command("start")).err
+    desk.write(DECK + "[[task\n")
+    assert "the task file cannot be used, the deck goes on as it was: " in (await desk.command("start")).err
 
 
 @pytest.mark.parametrize("content", [DECK + "[[task\n", ""], ids=["broken", "gone"])
@@ -282,3 +284,95 @@ async def test_add_after_a_retry_of_an_ended_run_starts_what_it_adds_alone(desk:
     assert "more" not in desk.started
     await desk.command("start")
     await desk.until(lambda: "more" in desk.started)
+
+
+@at_desk(DECK, SOON)
+async def test_an_apply_that_is_refused_after_its_question_leaves_no_engine(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    assert (await desk.command("stop", "--tasks")).code == 0
+    desk.write(EDITED)
+    asked = desk.begin("apply", keys="")
+    await asked.until("apply this?")
+    desk.write(EDITED.replace("echo new", "echo newer"))
+    asked.type("y\n")
+    done = await asked.finish()
+    assert (done.code, "look at it anew" in done.err, "has ended again" in done.err) == (2, True, True)
+    await desk.over()
+    assert desk.started == ["first"]
+
+
+HALTED = DECK.replace("[deck]", '[deck]\n    halt = "soon,fail=1"')
+
+
+@at_desk(HALTED, {"first": 3, **SOON})
+async def test_unpause_after_a_halt_goes_on_with_what_was_left_and_nothing_new(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(HALTED.replace("echo old", "echo new") + '[[task]]\nname = "more"\ncommand = "true"\n')
+    done = await desk.command("unpause")
+    assert "counts as it was before: `gpudeck apply` takes it up" in done.err
+    await desk.until(lambda: {"next", "last"} <= set(desk.started))
+    await desk.settle()
+    assert (desk.order("next").argv[-1], "more" in desk.started) == ("echo old", False)
+
+
+@at_desk(DECK, SOON)
+async def test_without_an_engine_an_unfinished_run_is_shown_with_the_file_as_it_was_and_verbs_mean_that(
+    desk: Desk,
+) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    assert (await desk.command("stop", "--tasks")).code == 0
+    desk.write(DECK.replace('name = "last"', 'name = "other"').replace("echo old", "echo new"))
+    shown = await desk.command("ls")
+    assert ("last" in shown.out, "other" in shown.out) == (True, False)
+    assert "counts as it was before" in shown.err
+    assert "1 changed, not started" in (await desk.command("status")).out
+    assert (await desk.command("hold", "last")).code == 0
+
+
+@at_desk(DECK, SOON)
+async def test_a_headless_start_tells_of_other_tasks_than_the_run_was_begun_with(desk: Desk) -> None:
+    await desk.start("--only", "first")
+    await desk.until_state("first", "running")
+    await desk.leave()
+    await desk.start(purpose="headless")
+    await desk.until(
+        lambda: "the run was begun with --only first, and goes on with all tasks" in desk.text("logs/deck.log")
+    )
+
+
+async def stopped_with_its_tasks(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    assert (await desk.command("stop", "--tasks")).code == 0
+
+
+@at_desk(DECK, {})
+async def test_a_retry_in_a_run_that_was_stopped_says_that_the_run_goes_on(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    await desk.ends("first", 3)
+    await desk.until_state("next", "running")
+    assert (await desk.command("stop", "--tasks")).code == 0
+    assert "the run goes on with it: 2 tasks that waited can start, too" in (await desk.command("retry", "first")).err
+
+
+@at_desk(DECK, SOON)
+async def test_the_plan_of_an_apply_to_a_run_that_was_stopped_says_that_the_run_goes_on(desk: Desk) -> None:
+    await stopped_with_its_tasks(desk)
+    desk.write(EDITED)
+    assert "the run goes on       first, last: what waits starts, too" in (await desk.command("apply", "--dry-run")).out
+
+
+@at_desk(DECK, SOON)
+async def test_a_deck_of_this_very_host_is_not_taken_over(desk: Desk) -> None:
+    await stopped_with_its_tasks(desk)
+    done = await desk.command("takeover", "-y")
+    assert (done.code, "nothing to take over" in done.err, desk.engines) == (0, True, 1)
+
+
+@at_desk(HALTED, {"first": 3, **SOON})
+async def test_what_is_noted_for_a_halted_deck_names_unpause(desk: Desk) -> None:
+    assert await desk.run() == 1
+    assert "`gpudeck unpause` goes on" in (await desk.command("hold", "last")).err

@@ -73,13 +73,13 @@ def test_who_watches_sees_clocks_limits_and_what_slows_a_card(watched: Watched) 
 
     watched.until(lambda: watched.gpu(1).throttle and watched.gpu(1).temperature_c == 97)
     watched.until(lambda: watched.gpu(1).util_percent == 77 and watched.gpu(1).sm_clock_mhz == 1500)
+    watched.until(lambda: watched.gpu(1).slot_tasks == ("", ""))
 
     row = watched.gpu(1)
     assert (row.sm_clock_mhz, row.sm_clock_max_mhz, row.throttle) == (1500, 1740, ("hw thermal", "thermal"))
     assert (row.util_percent, row.temperature_c, row.slowdown_c) == (77, 97, 98)
     assert (row.power_limit_w, row.pci_bus_id) == (300.0, "0000:3c:00.0")
     assert row.missing["fan_percent"] == "not supported"
-    assert row.slot_tasks == ("", "")
 
 
 def test_status_shows_no_old_readings_as_if_they_were_of_now(watched: Watched) -> None:

@@ -216,7 +216,7 @@ ROOT = "root's files in it would lock them out: run gpudeck as nobody, or give -
 def test_root_starts_no_engine_in_a_users_folder_unless_told_so(theirs: Commanded) -> None:
     begin(theirs)
     assert theirs.command("stop", "--tasks").code == 0
-    for words in ("unpause", "retry bad", "gpus drain 0", "takeover -y", "engine tasks.toml", "env --refresh"):
+    for words in ("unpause", "retry bad", "gpus drain 0", "engine tasks.toml", "env --refresh"):
         told = run_as(theirs, (), *words.split())
         assert told.code == 2, told
         assert ROOT in told.err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.protocol.states import ACTIVE
 from tests.fakes.live_deck import live_deck
 from tests.fakes.local_rig import lives
 
@@ -81,7 +82,7 @@ def test_a_folder_that_was_moved_keeps_what_runs_and_how_it_ends(tmp_path: Path,
             after.start()
             with after.client() as client:
                 (tmp_path / "b" / "go").touch()
-                row = after.until_rows(client, lambda rows: rows["long"].state not in ("running", "closing"))["long"]
+                row = after.until_rows(client, lambda rows: rows["long"].state not in ACTIVE)["long"]
             assert (row.state, row.attempt, row.exit_code) == ("succeeded", 1, 0)
             if engine != "killed":
                 assert f"was moved to {tmp_path}/b/" in after.text("logs/deck.log")
