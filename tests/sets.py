@@ -40,12 +40,12 @@ def wants_thoroughness(config: pytest.Config) -> bool:
 
 
 def workers(config: pytest.Config) -> int:
-    """How many processes share the tests: none for a file or two, or where they share a card; else one more than cores,
+    """How many processes share the tests: none for a file or two, or where they share a card; else two more than cores,
     for a test often waits."""
     if config.option.markexpr == "gpu":
         return 0
     files = [name for name in config.args if os.path.isfile(name.partition("::")[0])]
-    return 0 if files and len(files) == len(config.args) < 3 else min(len(os.sched_getaffinity(0)) + 1, 5)
+    return 0 if files and len(files) == len(config.args) < 3 else min(len(os.sched_getaffinity(0)) + 2, 6)
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
