@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ...engine.adapters import host
 from ...engine.adapters.state.folder import load_environment
@@ -25,6 +26,9 @@ from ...engine.taskfile.options import Box, RunOptions
 from ...engine.taskfile.placeholders import escaped
 from ...engine.text import field_text
 from .screen import print_json
+
+if TYPE_CHECKING:
+    from ...engine.decks.loading import Past
 
 _OPTIONS = {
     "gpus": "gpu_count", "gpu_memory": "gpu_memory", "cpus": "cpus", "timeout": "timeout", "priority": "priority",
@@ -47,7 +51,7 @@ def run(command: Command) -> int:
     _tell(added, as_json=command.flag("json"))
     if command.flag("start"):
         # Of a deck that has begun nothing else that is new, or edited, comes along.
-        purpose = "act" if place.state_folder() else "look"
+        purpose = "act" if _past(place).told.run else "look"
         with replace(place, options=replace(place.options, also=added.names)).start(purpose) as connection:
             place.tell_what_bars(connection)
             connection.request("apply", add=list(added.names))
@@ -67,11 +71,16 @@ def run(command: Command) -> int:
 def _take(place: Place, added: Added) -> None:
     """A run that goes on takes what was added along, whoever brings its engine back; other edits wait."""
     from ...engine.decks.handover import keep_text, kept_file, with_added
+
+    past = _past(place)
+    if past.state is not None and past.told.unfinished and (kept := kept_file(past.state.path)):
+        keep_text(past.state.path, with_added(kept, added.text))
+
+
+def _past(place: Place) -> Past:
     from ...engine.decks.loading import past_in
 
-    state = find_state(place.path, place.options)
-    if state is not None and (kept := kept_file(state.path)) and past_in(state).told.unfinished:
-        keep_text(state.path, with_added(kept, added.text))
+    return past_in(find_state(place.path, place.options))
 
 
 def _paused(place: Place) -> str:

@@ -74,7 +74,8 @@ class Applier:
             count = self._opened.journal.count
             await self.written()
             drafted = await self._worker(lambda: self._draft(reading, count))
-            with self._kept_for_the_next():
+            before = await self._worker(lambda: handover.kept_file(self._opened.state.path))
+            with self._kept_for_the_next(before or b""):
                 kept = await self._keep(drafted.deck, reading.file)
                 self._refuse()
                 if any(task.name in choices.waiting for task in self._opened.deck.active.values()):
@@ -85,15 +86,13 @@ class Applier:
             self._hearing = None
 
     @contextlib.contextmanager
-    def _kept_for_the_next(self) -> Generator[None]:
+    def _kept_for_the_next(self, before: bytes) -> Generator[None]:
         """The next engine has the file that is kept within, also where this one is killed in the middle: it was asked
-        for. Where it comes to nothing, it has that of before."""
-        state = self._opened.state.path
-        before = handover.kept_file(state) or b""
+        for. Where it comes to nothing, it has that of *before*."""
         try:
             yield
         except (DeckError, HasStartedError):
-            handover.keep_text(state, before)
+            handover.keep_text(self._opened.state.path, before)
             raise
 
     def _refuse(self) -> None:

@@ -395,12 +395,13 @@ class SimEngine:
         self.box.say(f"{self.name} has taken up its file")
 
     def _unasked(self, before: DeckFile, now: DeckFile) -> None:
-        """Nobody has said so: no task goes, and none that runs becomes another."""
+        """Nobody has said so: no task of the run goes, and none that runs becomes another."""
         specs = {spec.name: spec.fingerprint for spec in now.tasks}
         for spec in before.tasks:
             task = self.deck.by_name.get(spec.name)
             runs = task is not None and task.attempt() is not None
-            if spec.name not in specs or (runs and specs[spec.name] != spec.fingerprint):
+            left_out = before.selected is not None and spec.name not in before.selected
+            if (spec.name not in specs and not left_out) or (runs and specs.get(spec.name) != spec.fingerprint):
                 words = f"{spec.name} of {self.name} was changed or removed, and nobody had asked for that"
                 self.box.broken_promise = Broken(words)
 
