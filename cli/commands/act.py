@@ -61,7 +61,7 @@ def run(command: Command) -> int:
         chosen = _chosen(verb, before)
         if not chosen:
             told.nothing_to_do(before)
-            _hint(verb, connection, place, started=False)
+            _hint(verb, connection, place)
             return 0
         behind = [] if answered else _behind(command, LiveLook(connection), chosen)
         asks = (behind or _asks(words, before, chosen)) and not answered
@@ -75,7 +75,7 @@ def run(command: Command) -> int:
         told.done(before, rows_of(connection, [row.name for row in chosen]), more.get("value"), field_text(note))
         if note:
             place.say(field_text(note))
-        _hint(verb, connection, place, started=started)
+        _hint(verb, connection, place)
     return 0
 
 
@@ -85,10 +85,10 @@ def _rest(found: OfflineLook, words: Sequence[str]) -> list[str]:
     return [name for name in found.waiting if name not in meant]
 
 
-def _hint(verb: str, connection: Connection, place: Place, *, started: bool) -> None:
+def _hint(verb: str, connection: Connection, place: Place) -> None:
     """An edit that nobody has applied has changed no task yet, so that there is nothing of it to accept or to run."""
     if verb != "accept":
-        if verb == "retry" or started:
+        if verb == "retry":
             place.tell_edits(connection)
         return
     with contextlib.suppress(Gone):  # all is done and told
