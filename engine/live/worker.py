@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..adapters.background import Background
-from ..errors import EngineUnavailableError
+from ..errors import EngineEndingError, EngineUnavailableError
 
 _T = TypeVar("_T")
 
@@ -23,9 +23,14 @@ class Worker:
         self._what = what
         self._loop = asyncio.get_running_loop()
         self._background = Background(self._loop)
+        self._awaited: set[asyncio.Future[Any]] = set()
+        self._closed = False
 
     async def __call__(self, work: Callable[[], _T]) -> _T:
-        """Run *work*; what it raises is raised here. EngineUnavailableError where it hangs."""
+        """Run *work*; what it raises is raised here. EngineUnavailableError where it hangs, EngineEndingError once it
+        is closed."""
+        if self._closed:
+            raise _ending()
         future: asyncio.Future[_T] = self._loop.create_future()
 
         def guarded() -> Callable[[], None]:
@@ -45,7 +50,20 @@ class Worker:
                 answer()
 
         self._background.submit(guarded, done, timeout_s=PATIENCE_S)
-        return await future
+        self._awaited.add(future)
+        try:
+            return await future
+        finally:
+            self._awaited.discard(future)
 
     def close(self) -> None:
+        """Who waits for work is told, and does not wait for ever."""
+        self._closed = True
         self._background.close()
+        for future in self._awaited:
+            if not future.done():
+                future.set_exception(_ending())
+
+
+def _ending() -> EngineEndingError:
+    return EngineEndingError("the engine was just ending: ask again")

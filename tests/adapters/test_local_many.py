@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -25,8 +26,13 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 FEATURES = [Features(), Features(pidfd=False), Features(subreaper=False), Features(children_files=False)]
 
 
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def descriptors() -> set[tuple[str, str]]:
+    """Open ones, and what they are of."""
+    found: set[tuple[str, str]] = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # that of this very look
+            found.add((name, os.readlink(f"/proc/self/fd/{name}")))
+    return found
 
 
 @launched
