@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.commands.commands_rig import Commanded
+from tests.e2e.decks import Ran
 from tests.rigs.desk import Desk, at_desk
 
 DECK = """
@@ -32,6 +33,15 @@ async def left_with_an_edit(desk: Desk) -> None:
     desk.write(EDITED)
     asked = desk.begin("apply", keys="n\n")
     assert "nothing was applied" in (await asked.finish()).out
+
+
+async def saved_again_while_the_question_stood(desk: Desk) -> Ran:
+    """The end of an apply that asks; the file is saved once more before the answer, which is yes."""
+    asked = desk.begin("apply", keys="")
+    await asked.until("apply this?")
+    desk.write(EDITED.replace("echo new", "echo newer"))
+    asked.type("y\n")
+    return await asked.finish()
 
 
 @pytest.mark.parametrize("words", ["priority last 1", "hold last", "unpause", "pause"])
@@ -99,11 +109,7 @@ async def test_unpause_of_an_ended_run_that_is_not_paused_starts_nothing(desk: D
 async def test_apply_refuses_a_file_that_was_saved_again_while_the_question_stood(desk: Desk) -> None:
     assert await desk.run() == 0
     desk.write(EDITED)
-    asked = desk.begin("apply", keys="")
-    await asked.until("apply this?")
-    desk.write(EDITED.replace("echo new", "echo newer"))
-    asked.type("y\n")
-    done = await asked.finish()
+    done = await saved_again_while_the_question_stood(desk)
     assert (done.code, "look at it anew" in done.err) == (2, True)
     await desk.later(60)
     assert desk.started == ["first", "next", "last"]
@@ -295,11 +301,7 @@ async def test_an_apply_that_is_refused_after_its_question_leaves_no_engine(desk
     await desk.until_state("first", "running")
     assert (await desk.command("stop", "--tasks")).code == 0
     desk.write(EDITED)
-    asked = desk.begin("apply", keys="")
-    await asked.until("apply this?")
-    desk.write(EDITED.replace("echo new", "echo newer"))
-    asked.type("y\n")
-    done = await asked.finish()
+    done = await saved_again_while_the_question_stood(desk)
     assert (done.code, "look at it anew" in done.err, "has ended again" in done.err) == (2, True, True)
     await desk.over()
     assert desk.started == ["first"]

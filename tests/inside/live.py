@@ -11,5 +11,6 @@ from gpudeck.engine.live.add import Added, Addition
 from gpudeck.engine.live.add import add as add_add
 from gpudeck.engine.live.plan import Change, FilePlan, as_they_stand, make_plan, settings_for_now
 from gpudeck.engine.live.watch import FileWatch
+from gpudeck.engine.live.worker import Worker
 from gpudeck.engine.taskfile.load import load as load_load
 from gpudeck.engine.taskfile.options import RunOptions
