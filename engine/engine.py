@@ -211,7 +211,7 @@ class Engine:
         await self._notices.finish(_LAST_NOTICES_S)
         if self._mode == "headless" or not self._deck.run.ended:
             self._reporter.show(finished)
-        self._serving.close(why or "nothing is left to run", code)
+        await self._serving.close(why or "nothing is left to run", code)
         self._opened.lock.release()
         return code
 

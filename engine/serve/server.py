@@ -36,6 +36,8 @@ from .server_client import Client
 from .view import DeckView
 
 _CLIENTS = 64
+_TURNS_TO_CONNECT = 4
+"""Of the asyncio loop, from the call of accept to `connection_made`; more than it takes."""
 
 Handle = Callable[[Request], Awaitable[Any]]
 """Does what a request asks for and returns its result. Raises DeckError for what the caller can mend."""
@@ -62,6 +64,8 @@ class Server:
         self.pictures = Pictures(view, changed, self._clients)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.AbstractServer | None = None
+        self._door: Listener | None = None
+        self._closed = False
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -70,9 +74,20 @@ class Server:
         if self._server is not None:
             self._server.close()
         self._server = await self._loop.create_unix_server(self._client, sock=listener.socket)
+        self._door = listener
 
-    def close(self, why: str, exit_code: int = 0) -> None:
-        """Tell everybody, flush what they will take without waiting, and let go."""
+    async def close(self, why: str, exit_code: int = 0) -> None:
+        """Tell everybody, flush what they will take without waiting, and let go. Idempotent.
+
+        Who is at the door is not greeted: a client looks for the next engine then. asyncio would leave a connection
+        open that it has accepted and that comes after the end.
+        """
+        self._closed = True
+        door, self._door = self._door, None
+        if door is not None:
+            self._loop.remove_reader(door.socket)
+            for _ in range(_TURNS_TO_CONNECT):
+                await asyncio.sleep(0)
         self.pictures.flush()
         for client in list(self._clients):
             client.send(encode(Bye(why, exit_code)))
@@ -98,7 +113,9 @@ class Server:
         return Client(self, self.pictures.drained)
 
     def admit(self, client: Client, transport: asyncio.Transport) -> bool:
-        """Only this user and root, and not without end."""
+        """Only this user and root, not without end, and not at the end."""
+        if self._closed:
+            return False
         if peer_uid(transport.get_extra_info("socket")) not in (os.geteuid(), 0):
             return False
         if len(self._clients) >= _CLIENTS:
@@ -233,10 +250,10 @@ class Serving:
         """A client is at the door and no descriptor is left for it; asyncio tries again each second."""
         self._say(error.strerror or str(error))
 
-    def close(self, why: str, exit_code: int) -> None:
+    async def close(self, why: str, exit_code: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._server.close(why, exit_code)
+        await self._server.close(why, exit_code)
         if self._listener is not None:
             self._listener.close()
 

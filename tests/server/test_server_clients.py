@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -24,7 +25,7 @@ from gpudeck.engine.protocol.wire import (
     TaskRow,
     encode,
 )
-from tests.inside.server import Listener, Server, listen
+from tests.inside.server import Listener, Server, connect, listen
 
 DEADLINE_S = 20.0
 
@@ -153,7 +154,7 @@ async def served(tmp_path: Path, deck: Deck | None = None) -> AsyncGenerator[Rig
     try:
         yield rig
     finally:
-        rig.server.close("test over")
+        await rig.server.close("test over")
         rig.listener.close()
 
 
@@ -403,10 +404,25 @@ async def test_events_go_to_those_who_asked_for_them(tmp_path: Path) -> None:
 async def test_clients_are_told_that_the_engine_ends(tmp_path: Path) -> None:
     async with served(tmp_path) as rig:
         wire = await rig.watcher()
-        rig.server.close("all done", 1)
+        await rig.server.close("all done", 1)
         bye = (await wire.until("bye"))[-1]
         assert (bye["why"], bye["exit_code"]) == ("all done", 1)
         assert await wire.ended() == b""
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_who_comes_as_the_engine_ends_is_let_go_and_not_kept_waiting(tmp_path: Path, turns: int) -> None:
+    """However far asyncio has come with the connection that the kernel has made."""
+    async with served(tmp_path) as rig:
+        with connect(rig.listener.address) as late:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await rig.server.close("it ends")
+            rig.listener.close()
+            late.setblocking(False)
+            with contextlib.suppress(ConnectionResetError):
+                while await asyncio.wait_for(asyncio.get_running_loop().sock_recv(late, 1 << 16), DEADLINE_S):
+                    pass
 
 
 async def test_a_request_that_is_still_being_answered_is_given_up_when_the_engine_ends(tmp_path: Path) -> None:
@@ -414,7 +430,7 @@ async def test_a_request_that_is_still_being_answered_is_given_up_when_the_engin
         wire = await rig.greeted()
         wire.send(b'{"id": 7, "op": "endless"}\n{"id": 8, "op": "status"}\n')
         await wire.until("reply")
-        rig.server.close("it ends")
+        await rig.server.close("it ends")
         await asyncio.wait_for(rig.given_up.wait(), DEADLINE_S)
 
 

@@ -294,7 +294,7 @@ class SimEngine:
         for _ in range(_LAST_TURNS):
             await asyncio.sleep(0)
         code, why = self._ending.verdict()
-        self._serving.close(why or "nothing is left to run", code)
+        await self._serving.close(why or "nothing is left to run", code)
         self.loop.call_soon(self._over)
 
     # -- life

@@ -111,6 +111,9 @@ class SimLoop(asyncio.AbstractEventLoop):
     async def create_unix_server(self, factory: Callable[[], Any], *, sock: Any) -> Any:
         return sock.accept(self, factory)
 
+    def remove_reader(self, sock: Any) -> None:
+        """Nobody is between the kernel and the engine here."""
+
     def get_debug(self) -> bool:
         return False
 

@@ -77,9 +77,10 @@ def double(kind: Kind, folder: Path, cards: int = 0) -> Iterator[Box]:
 
 
 def _await_samplers(others: set[threading.Thread]) -> None:
-    """A thread that is still inside a call would go on in the next test's box."""
+    """A thread that is still inside a call would go on in the next test's box, and read the environment of the process
+    while it is changed, which crashes it."""
     for thread in set(threading.enumerate()) - others:
-        if thread.name.startswith("nvml-"):
+        if thread.name in ("gpu-sampler", "gpudeck-within"):
             thread.join(timeout=10.0)
 
 
