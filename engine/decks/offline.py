@@ -106,7 +106,7 @@ class OfflineDeck:
             return "unknown"
         if self._original:
             return "gone"
-        found = record.read(os.path.join(self.state.attempts, token))
+        found = self._record(token)
         if found.end or found.void:
             return "ended"
         attempt = self.deck.active[token].attempt() if token in self.deck.active else None
@@ -120,7 +120,15 @@ class OfflineDeck:
 
     def end_of(self, token: str) -> str:
         """The exit code of an attempt whose record tells it, as written; "" where none does."""
-        return "" if self.state is None else record.read(os.path.join(self.state.attempts, token)).end
+        return self._record(token).end
+
+    def lasted_s(self, token: str) -> float | None:
+        """How long an attempt took whose record tells its end; None where none does."""
+        found = self._record(token)
+        return round(found.end_uptime_s - found.uptime_s, 3) if found.end else None
+
+    def _record(self, token: str) -> record.Record:
+        return record.Record() if self.state is None else record.read(os.path.join(self.state.attempts, token))
 
     def gpus_of(self, task: Task) -> tuple[int, ...]:
         """Indices of the GPUs of a task's newest attempt, as far as they are known."""

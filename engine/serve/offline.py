@@ -154,8 +154,12 @@ class OfflineLook:
     def _row(self, task: Task) -> TaskRow:
         row = msgspec.structs.replace(self._view.rows([task.index])[0], gpus=self.deck.gpus_of(task))
         attempt = task.attempt()
-        if attempt is not None and isinstance(task.phase, ACTIVE):
-            return msgspec.structs.replace(row, reason=STANDING[self.deck.standing(attempt.token)], kind="")
+        if attempt is None or not isinstance(task.phase, ACTIVE):
+            return row
+        standing = self.deck.standing(attempt.token)
+        row = msgspec.structs.replace(row, reason=STANDING[standing], kind="")
+        if standing == "ended":
+            return msgspec.structs.replace(row, started=None, duration_s=self.deck.lasted_s(attempt.token))
         return row
 
     def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:

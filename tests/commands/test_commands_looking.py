@@ -14,6 +14,7 @@ import pytest
 import gpudeck
 from gpudeck.engine.core.selector import REASONS, STATES
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
+from tests.e2e.decks import until
 from tests.inside.commands import GPU_MEMORY_HINT
 from tests.rigs.desk import Desk, Ends, at_desk, finished, typed_in
 
@@ -225,7 +226,7 @@ async def test_status_json_tells_the_engine_and_counts(desk: Desk) -> None:
     assert [gpu["index"] for gpu in found["gpus"]] == [0, 1]
 
 
-def test_a_task_that_runs_on_without_an_engine_is_shown_so(deck: Commanded) -> None:
+def test_a_task_that_runs_on_without_an_engine_is_shown_so_and_so_is_one_that_has_ended(deck: Commanded) -> None:
     gate = deck.go_gated()
     deck.until_state("wait-1", "running")
     assert deck.command("stop").code == 0
@@ -233,6 +234,9 @@ def test_a_task_that_runs_on_without_an_engine_is_shown_so(deck: Commanded) -> N
     assert "runs on without an engine" in done.out
     assert "2 tasks of it run on" in done.err
     gate.let(3)
+    until(lambda: "has ended; the next engine takes its result in" in deck.command("ls", "wait-1").out)
+    row = deck.rows("wait-1")["wait-1"]
+    assert (row["started"], row["duration_s"] >= 0) == (None, True)  # its time does not go on
 
 
 @at_desk(GATED)
