@@ -54,6 +54,8 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
         part=fact.part,
     )  # fmt: skip
     if begun_by_hand:
+        for index in deck.unasked:  # they are asked for later in this run, if they are
+            fresh(deck.tasks[index])
         _renew_blocked(deck)
         return
     takes = deck.run.takes

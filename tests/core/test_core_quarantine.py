@@ -9,7 +9,7 @@ from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.devices import GANG_PROBE_S
 from gpudeck.engine.core.explain import explain
-from gpudeck.engine.core.spec import DeckSettings
+from gpudeck.engine.core.spec import DeckSettings, Halt
 
 FAULT = e.Outcome("exit", 1, detail="CUDA error: ECC", device_fault=True)
 
@@ -52,6 +52,27 @@ def test_the_three_are_taken_up_again_elsewhere_uncharged() -> None:
     names = fails_on(found, 1, 3)
     assert {found.phase(name) for name in names} == {"queued"}
     assert found.deck.run.failures == 0
+
+
+def test_what_a_halt_keeps_from_starting_anew_has_all_its_retries_in_the_next_run() -> None:
+    again = [spec(f"a{index}", retries=2, backoff_s=60.0 * index) for index in range(3)]
+    found = world(spec("x"), *again, gpus=2, settings=DeckSettings(halt=Halt("soon", fail=1)))
+    found.end("a0", 1)
+    for _ in range(3):
+        fails_on(found, 1, 1)
+        found.advance(1)
+    found.end("x", 1)
+    found.restart()
+    found.reopen()
+    assert (found.deck.run.ended, found.phase("a0"), is_quarantined(found)) == (True, "waiting", True)
+    found.verb("retry", "x")
+    found.verb("unpause")
+    for _ in range(2):
+        while "a0" not in found.running():
+            found.end(on_gpu(found, 0))
+        found.end("a0", 1)
+        assert found.phase("a0") != "failed"
+        found.advance(1)
 
 
 def test_a_failed_task_gets_no_more_than_its_last_attempt_back() -> None:
