@@ -72,7 +72,8 @@ def run(command: Command) -> int:
             more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
         undone.so = False
         note = connection.request(verb, tasks=[row.name for row in chosen], **more).get("note", "")
-        told.done(before, rows_of(connection, [row.name for row in chosen]), more.get("value"), field_text(note))
+        now = rows_of(connection, [row.name for row in chosen])
+        told.done(before, now, more.get("value"), field_text(note), named=words)
         if note:
             place.say(field_text(note))
         _hint(verb, connection, place)
@@ -223,12 +224,14 @@ class Telling:
         """All are so already."""
         self._tell([_unchanged(self._verb, row) for row in rows])
 
-    def done(self, before: Sequence[TaskRow], after: Sequence[TaskRow], value: object, note: str) -> None:
-        """*before*: of all that were meant; *after*: of those to whom it was done."""
+    def done(
+        self, before: Sequence[TaskRow], after: Sequence[TaskRow], value: object, note: str, *, named: Sequence[str]
+    ) -> None:
+        """*before*: of all that were meant; *after*: of those to whom it was done. *named*: what was typed; of others
+        that were meant nobody wants to read that nothing was done to them."""
         now = {row.name: row for row in after}
         outcomes = [_outcome(self._verb, row, now[row.name], value) for row in before if row.name in now]
-        if self._json:
-            outcomes += [self._refused(row) for row in before if row.name not in now]
+        outcomes += [self._refused(row) for row in before if row.name not in now and (self._json or row.name in named)]
         self._tell(outcomes, note)
 
     def _refused(self, row: TaskRow) -> Outcome:

@@ -55,7 +55,7 @@ ACTS: dict[str, Act] = {
     "priority": Act(_always, _never, ""),
     "accept": Act(
         lambda row: row.changed or row.stale or row.state in ACTIVE,
-        lambda row: not (row.changed or row.stale),
+        lambda row: row.state in ("succeeded", "cached"),
         "only what is changed or stale has something to accept",
     ),
 }

@@ -192,7 +192,8 @@ class OfflineLook:
     def explain(self, name: str) -> list[str]:
         deck = self.deck.deck
         obstacles = explain(deck, deck.by_name[name], host.boottime_s())
-        told = [obstacle.text for obstacle in obstacles if obstacle.kind not in ("checking", "ended")]
+        obvious = ("checking",) if deck.run.halted else ("checking", "ended")
+        told = [obstacle.text for obstacle in obstacles if obstacle.kind not in obvious]
         return [self.deck.elsewhere or "no engine runs this deck", *told]
 
     def details(self, name: str) -> dict[str, Any]:

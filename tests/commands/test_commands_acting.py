@@ -325,6 +325,32 @@ async def test_accept_before_an_edit_is_applied_says_how_both_are_done(desk: Des
     assert "`gpudeck apply --keep`" in done.err
 
 
+@at_desk(MIXED, ENDS)
+async def test_what_has_no_result_to_accept_is_refused_like_any_other_verb(desk: Desk) -> None:
+    assert await desk.run() == 1
+    done = await desk.command("accept", "bad")
+    assert (done.code, done.err) == (2, "gpudeck: bad has failed: only what is changed or stale has something to accept\n")
+
+
+@at_desk(MIXED, ENDS)
+async def test_of_what_was_named_each_task_has_a_line_also_one_that_stays_as_it_is(desk: Desk) -> None:
+    assert await desk.run() == 1
+    lines = (await desk.command("cancel", "good", "behind")).out.splitlines()
+    assert lines == [
+        "cancel: behind (cancelled)",
+        "cancel: good (has succeeded: only what has not ended can be cancelled)",
+    ]
+
+
+@at_desk(MIXED.replace("[deck]", '[deck]\nhalt = "soon,fail=1"'), {"bad": 3})
+async def test_without_an_engine_explain_says_by_whom_the_run_was_halted(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("bad", "failed")
+    await desk.ends("good")
+    await desk.leave()
+    assert "halted by bad" in (await desk.command("explain", "behind")).out
+
+
 # -- pause and drain --------------------------------------------------------------------------------------------------
 
 
