@@ -329,7 +329,10 @@ async def test_accept_before_an_edit_is_applied_says_how_both_are_done(desk: Des
 async def test_what_has_no_result_to_accept_is_refused_like_any_other_verb(desk: Desk) -> None:
     assert await desk.run() == 1
     done = await desk.command("accept", "bad")
-    assert (done.code, done.err) == (2, "gpudeck: bad has failed: only what is changed or stale has something to accept\n")
+    assert (done.code, done.err) == (
+        2,
+        "gpudeck: bad has failed: only what is changed or stale has something to accept\n",
+    )
 
 
 @at_desk(MIXED, ENDS)
