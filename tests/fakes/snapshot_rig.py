@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -82,6 +83,8 @@ class KnowingClient:
         if isinstance(found, DeckError):
             raise found
         answer = found(**args) if callable(found) else found
+        if inspect.isawaitable(answer):
+            answer = await answer
         if op == "show" and not answer:
             raise UsageError(f"no task {args['tasks'][0]!r} in this deck")
         return {} if answer is None else answer

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.geometry import Region
@@ -14,7 +17,7 @@ from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, answer
-from tests.inside.tui import Choice, Dashboard, Detail, DetailView, LogScreen, OpenTask, detail
+from tests.inside.tui import Choice, Dashboard, Detail, DetailView, KeyBar, LogScreen, OpenTask, detail
 
 DECK = """
 [deck]
@@ -55,6 +58,13 @@ def on_deck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnDeck:
     """Runs a body over the deck once `bad` has failed twice and `long` runs."""
     monkeypatch.setattr(detail, "PERIOD_S", 0.1)
     return over(tmp_path, DECK, {"bad": "failed", "long": "running"}, script=RUN)
+
+
+async def until_holds(condition: Callable[[], bool]) -> None:
+    """Without the pilot, which waits for screens."""
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 async def opened(rig: ScreenRig, name: str) -> Detail:
@@ -189,6 +199,30 @@ async def test_what_the_mouse_has_marked_on_a_page_can_be_read_and_copied() -> N
         await rig.press("ctrl+c")
         await rig.until_told("copied")
         assert "Attempt 3" in rig.app.clipboard
+
+
+async def test_an_answer_that_comes_while_the_page_is_taken_down_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    comes, down = asyncio.Event(), asyncio.Event()
+
+    async def late(**asked: Any) -> object:
+        await comes.wait()
+        return answer(FAILED)(**asked)
+
+    async def waits(_: KeyBar) -> None:
+        await down.wait()
+
+    monkeypatch.setattr(KeyBar, "on_unmount", waits, raising=False)
+    async with snapshot_of(whole(ROWS, head(), EIGHT), (80, 24), answers={"show": late}) as rig:
+        rig.app.screen.post_message(OpenTask(FAILED["name"]))
+        await rig.until_on(Detail)
+        page = rig.app.screen
+        page.dismiss()
+        try:
+            await until_holds(lambda: not page.query(DetailView))  # the rest of it is still there
+            comes.set()
+            await until_holds(lambda: not any(w.group == "show" and w.is_running for w in rig.app.workers))
+        finally:
+            down.set()
 
 
 async def test_every_size_can_be_drawn_and_scrolled() -> None:

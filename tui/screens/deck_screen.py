@@ -52,10 +52,15 @@ class DeckScreen(Screen[None]):
         of the dialog anew; here it stands still until it is on top again."""
         return self.is_active
 
+    @property
+    def is_there(self) -> bool:
+        """It has all its widgets. A screen that is taken down loses one after the other, while it is attached still."""
+        return self.is_mounted and self.is_attached and self.is_running
+
     def take_in(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
         """Something has come from the engine. A screen that nobody sees looks at it when it is seen again, but at other
         rows at once: what lies under a dialog is drawn with it."""
-        if not (self.is_mounted and self.is_attached and (self.is_current or changed is None)):
+        if not (self.is_there and (self.is_current or changed is None)):
             self._behind = True
         elif self._behind or changed is None:
             self._catch_up()
@@ -85,7 +90,7 @@ class DeckScreen(Screen[None]):
         try:
             return await self.gpudeck.request(op, **args)
         finally:
-            if not self.is_attached:
+            if not self.is_there:
                 raise asyncio.CancelledError
 
     def show_keys(self, actions: Iterable[Action]) -> None:

@@ -313,7 +313,7 @@ class Detail(DeckScreen):
         self._draw()
 
     def _draw(self) -> None:
-        if not (self.is_mounted and self.is_attached) or self._row is None:
+        if not self.is_there or self._row is None:
             return
         known = self._gathering.known(self._row, self._memory_mib())
         if known is not None:

@@ -66,7 +66,7 @@ class GpuProcesses(ModalScreen[None]):
     @work
     async def _read(self, pids: Sequence[int]) -> None:
         commands = await in_thread(lambda: self._look_up(pids))
-        if self.is_attached:
+        if self.is_attached and self.is_running:
             self.query_one("#gpu-processes-table", Static).update(Content(table(self._gpu.processes, commands)))
 
     def action_close(self) -> None:

@@ -113,7 +113,7 @@ class PageScreen(DeckScreen, Generic[View]):
             self._asking = False
 
     def _show_told(self) -> None:
-        if not self.is_attached:
+        if not self.is_there:
             return
         self._said, self._has_told = "", True
         self.query_one(Waiting).end()
