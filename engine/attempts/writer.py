@@ -184,9 +184,7 @@ class AttemptJsonWriter:
             record = {**header, "host": self._host, "git": header["git"] or self._git.of(header["cwd"])}
         if "end" in more:
             more = {**more, "end": _told_again(more["end"], record.get("end"))}
-        raw = encode({**record, **more})
-        if not _create(path, raw):
-            _replace(path, raw)
+        _replace(path, encode({**record, **more}))
 
 
 def _told_again(end: Record, before: object) -> Record:
@@ -195,23 +193,6 @@ def _told_again(end: Record, before: object) -> Record:
     if told.get("at") != end["at"]:
         return end
     return {key: told.get(key) if value is None else value for key, value in end.items()}
-
-
-def _create(path: str, raw: bytes) -> bool:
-    """Write a file that does not exist yet. False: it does. Raises OSError, and then leaves nothing."""
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    except FileExistsError:
-        return False
-    try:
-        if os.write(fd, raw) != len(raw):
-            raise OSError(28, "No space left on device", path)
-    except OSError:
-        os.unlink(path)
-        raise
-    finally:
-        os.close(fd)
-    return True
 
 
 def _replace(path: str, raw: bytes) -> None:
