@@ -18,12 +18,14 @@ from datetime import datetime
 import msgspec
 
 from ..adapters import host
-from ..adapters.processes import record
+from ..adapters.background import within
+from ..adapters.processes import proc, record
 from ..attempts.record import read_record
 from ..core.events import AttemptEnded, AttemptStarting, Fact, Outcome, Reason, RunEnded, RunStarted
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile
 from ..errors import UsageError
+from ..globs import real
 from ..ports import Instant
 from ..snapshot.index import SHARED
 
@@ -55,6 +57,7 @@ class RecordedAttempt(msgspec.Struct):
     token: str
     gpus: tuple[_Gpu, ...] = ()
     end: _End | None = None
+    log: str = ""
     where: str = ""
     """The cluster that it was given to."""
 
@@ -214,6 +217,8 @@ def _wall(iso: str, now: Instant) -> float:
 
 OLD_RECORD_S = 3600.0
 """A wrapper that was late for its start has come and gone by then."""
+_LOOK_S = 5.0
+"""All processes have been looked at by then, unless one is stuck in the kernel."""
 
 Unsettled = tuple[AttemptEnded, AttemptStarting]
 """An end in the journal of which the rest (attempt-N.json, dropping the record) may not have been done."""
@@ -239,14 +244,41 @@ def sweep_records(attempts_dir: str, keep: Iterable[str]) -> None:
 
 def refuse_strangers(attempts_dir: str, file: DeckFile, told: Recorded) -> None:
     """Attempts of this deck that run and that its journal, lost or cut short by damage, does not know: the deck would
-    start them a second time. Only their records tell. Raises UsageError that names each with its session leader."""
+    start them a second time. Their records tell, or, where the whole state is gone, their processes. Raises UsageError
+    that names each with its session leader."""
     lines: list[str] = []
     for token in sorted(set(os.listdir(attempts_dir)) - told.tokens):
         wrapper = record.read(os.path.join(attempts_dir, token))
         if wrapper.living():
-            lines.append(
-                f"{file.shown}: an attempt still runs (pid {wrapper.pid}) that the journal does not know: wait for its "
-                f"end, or end it: kill -- -{wrapper.pid}"
-            )
+            lines.append(_stranger(file, "an attempt", wrapper.pid, "that the journal does not know"))
+    if not told.tokens and not lines:
+        lines += _left_without_state(file)
     if lines:
         raise UsageError("\n".join(lines))
+
+
+def _left_without_state(file: DeckFile) -> Iterator[str]:
+    log_dir = file.settings.log_dir
+    has_logs = os.path.isdir(log_dir) and os.listdir(log_dir)
+    sessions: Mapping[str, int] = _sessions() if has_logs else {}
+    for told, _ in recorded_attempts(log_dir, file.settings.name, {}) if sessions else ():
+        # Logs that were copied tell of what runs elsewhere.
+        if told.end is None and told.token in sessions and real(told.log).startswith(os.path.join(real(log_dir), "")):
+            what = f"{told.task} attempt {told.attempt}"
+            yield _stranger(file, what, sessions[told.token], "and the deck's state, which knew of it, was removed")
+
+
+def _sessions() -> Mapping[str, int]:
+    """Of all attempts of this user that run on this box, by token. A process that is stuck hides them."""
+
+    def look() -> Mapping[str, int]:
+        tokens = ((proc.token_in(proc.environ(each.pid) or b""), each) for each in proc.everyone().values())
+        return {token: process.session for token, process in tokens if token}
+
+    with contextlib.suppress(TimeoutError):
+        return within(_LOOK_S, look)
+    return {}
+
+
+def _stranger(file: DeckFile, what: str, pid: int, why: str) -> str:
+    return f"{file.shown}: {what} still runs (pid {pid}) {why}: wait for its end, or end it: kill -- -{pid}"

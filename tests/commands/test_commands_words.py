@@ -49,7 +49,7 @@ async def test_a_task_in_backoff_waits_for_its_next_attempt(desk: Desk) -> None:
     await desk.start()
     await desk.until_state("a", "backoff")
     assert (await desk.command("explain", "a")).out.startswith("a waits for its next attempt:\n")
-    assert "a (waits for its next attempt: it is neither changed" in (await desk.command("accept", "a")).out
+    assert "a waits for its next attempt: only what is changed" in (await desk.command("accept", "a")).err
     await desk.later(100)
     why = (await desk.told("status"))["waiting_why"][0]
     assert why.startswith("1 waits for its next attempt: a in ")

@@ -29,7 +29,16 @@ def has_no_engine(deck: Commanded) -> bool:
 
 @pytest.mark.parametrize(
     "words",
-    ["cancel a1", "kill a1 -y", "hold a1", "priority a1 5", "hold a1 a2 a3 -y", "unpause", "accept a1", "gpus drain 0"],
+    [
+        "cancel a1",
+        "kill a1 -y",
+        "hold a1",
+        "priority a1 5",
+        "hold a1 a2 a3 -y",
+        "unpause",
+        "release a1",
+        "gpus drain 0",
+    ],
 )
 def test_what_is_asked_for_a_task_starts_no_other(fresh: Commanded, words: str) -> None:
     assert fresh.command(*words.split()).code == 0

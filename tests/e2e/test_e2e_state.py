@@ -48,12 +48,16 @@ def test_two_task_files_in_one_folder_are_two_decks(deck: Deck) -> None:
     assert (deck.folder / "logs/other/first/attempt-1.log").exists()
 
 
-def test_a_state_folder_removed_under_an_engine_ends_its_starts_and_then_itself(deck: Deck) -> None:
+def test_a_state_folder_removed_under_an_engine_ends_its_starts_and_nothing_runs_twice(
+    deck: Deck,
+) -> None:
     deck.write(GATED)
     gate = deck.gate()
     engine = deck.start()
     until(lambda: deck.lines("ran"))
     shutil.rmtree(deck.folder / ".gpudeck")
+    second = deck.run()  # and nothing runs twice
+    assert (second.code, "first attempt 1 still runs" in second.err, "kill -- -" in second.err) == (2, True, True)
     gate.let()
     ran = engine.finish()
     assert ran.code == 3

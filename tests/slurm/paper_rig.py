@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -117,8 +118,9 @@ class PaperRig(Rig):
 
     def said(self, token: str, kind: str) -> str:
         """What the engine wrote for it; "" for nothing."""
-        path = self.control / f"{token}.{kind}"
-        return path.read_text().strip() if path.exists() else ""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.control / f"{token}.{kind}").read_text().strip()
+        return ""
 
     def account(self, token: str, number: str, state: str, *, text: str = "", name: str = "") -> str:
         """A line of sacct. Most clusters keep no *text*, which is the comment. *name*: that of its own job."""
