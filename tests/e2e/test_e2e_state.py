@@ -54,7 +54,7 @@ def test_a_state_folder_removed_under_an_engine_ends_its_starts_and_nothing_runs
     deck.write(GATED)
     gate = deck.gate()
     engine = deck.start()
-    until(lambda: deck.lines("ran"))
+    until(lambda: deck.lines("ran") and (deck.folder / "logs/first/attempt-1.json").exists())
     shutil.rmtree(deck.folder / ".gpudeck")
     second = deck.run()  # and nothing runs twice
     assert (second.code, "first attempt 1 still runs" in second.err, "kill -- -" in second.err) == (2, True, True)
