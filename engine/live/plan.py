@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from ..core.deck import Deck, Task
 from ..core.phases import ACTIVE, FINAL, Phase
-from ..core.spec import SET_AT_START, DeckFile, DeckSettings, Policy, TaskSpec, alike
+from ..core.spec import SET_AT_START, Command, DeckFile, DeckSettings, Policy, TaskSpec, alike
 
 IN_PLACE = frozenset(
     (
@@ -41,6 +42,8 @@ class Change:
     """Keys of a task, as in the file; for a setting its old and its new value."""
     same_work: bool = field(default=False, compare=False)
     """Only rules differ."""
+    command: tuple[str, str] | None = field(default=None, compare=False)
+    """Of a task whose command differs what it was and what it is, as a shell takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,9 @@ class _Sorting:
         what = differences(task.spec, spec)
         stand = _stand(task.phase)
         if task.spec.fingerprint != spec.fingerprint:
-            self._put(f"changed_{stand}", Change(spec.name, what or ("command",)))
+            command = (_typed(task.spec.work.command), _typed(spec.work.command))
+            differs = command if command[0] != command[1] else None
+            self._put(f"changed_{stand}", Change(spec.name, what or ("command",), command=differs))
         elif stand == "running" and not _all_in_place(task.spec, spec):
             self._put("changed_running", Change(spec.name, what, same_work=True))
         else:
@@ -157,6 +162,10 @@ def differences(old: TaskSpec, new: TaskSpec) -> tuple[str, ...]:
     for name in _fields_that_differ(old, new):
         found[_WORDS.get(name, name)] = None
     return tuple(found)
+
+
+def _typed(command: Command) -> str:
+    return command if isinstance(command, str) else shlex.join(command)
 
 
 def _all_in_place(old: TaskSpec, new: TaskSpec) -> bool:

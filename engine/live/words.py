@@ -6,10 +6,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from ..text import field_text
 from .plan import Change, FilePlan
 
 NAMED = 5
 """Names that a line lists; the others are counted."""
+_LONGEST = 80
+"""Characters of a command that are told."""
 
 _KINDS = (
     ("added", "added"),
@@ -57,11 +60,11 @@ _KEPT = "keep their results: these count as what the file says"
 def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str]:
     """The whole plan, a line for each kind of change. *keep*: finished tasks keep their results."""
     means = {**_MEANS, "changed_finished": _KEPT} if keep else _MEANS
-    found = [
-        f"{words:<21} {_names(getattr(plan, key), named)}: they {means[key]}"
-        for key, words in _KINDS
-        if getattr(plan, key)
-    ]
+    found: list[str] = []
+    for key, words in _KINDS:
+        items = getattr(plan, key)
+        if items:
+            found += [f"{words:<21} {_names(items, named)}: they {means[key]}", *_example(items)]
     found += [_setting(change, "now") for change in plan.settings_now]
     found += [_setting(change, "when the deck is opened again") for change in plan.settings_later]
     if plan.reordered:
@@ -73,6 +76,33 @@ def _names(items: Sequence[Change | str], named: int) -> str:
     texts = [item if isinstance(item, str) else f"{item.name} ({', '.join(item.what)})" for item in items[:named]]
     more = len(items) - len(texts)
     return ", ".join(texts) + (f" and {more} more" if more else "")
+
+
+def _example(items: Sequence[Change | str]) -> list[str]:
+    """How the first command that is another one differs: those of a sweep mostly differ alike."""
+    for item in items:
+        if not isinstance(item, str) and item.command is not None:
+            old, new = _where_they_differ(*item.command)
+            return [f"{'':<21} {item.name}: {old} -> {new}"]
+    return []
+
+
+def _where_they_differ(old: str, new: str) -> tuple[str, str]:
+    """The words that differ, with one before them and one behind: "… --lr 1e-3 …"."""
+    words = (old.split(), new.split())
+    shortest = min(map(len, words))
+    before = next((at for at in range(shortest) if words[0][at] != words[1][at]), shortest)
+    most = shortest - before
+    behind = next((at for at in range(most) if words[0][-1 - at] != words[1][-1 - at]), most)
+    first, last = max(0, before - 1), max(0, behind - 1)
+    return _part(words[0], first, last), _part(words[1], first, last)
+
+
+def _part(words: Sequence[str], first: int, last: int) -> str:
+    """*words* without the first and last so many, and cut where it is long."""
+    text = " ".join(words[first : len(words) - last])
+    text = field_text(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+    return f"{'… ' * bool(first)}{text}{' …' * bool(last)}"
 
 
 def _setting(change: Change, when: str) -> str:

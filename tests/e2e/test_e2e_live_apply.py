@@ -118,7 +118,8 @@ def test_a_selection_by_state_means_the_states_in_which_the_deck_was_opened(deck
     save(
         deck, OFF + waits("a", "retries = 1", 'backoff = "10ms"', then="false") + task("b", "true") + task("c", "true")
     )
-    assert apply(deck)["plan"]["in_place"] == [{"name": "a", "what": ["retries", "backoff"], "same_work": True}]
+    (change,) = apply(deck)["plan"]["in_place"]
+    assert (change["name"], change["what"], change["same_work"]) == ("a", ["retries", "backoff"], True)
     gate.let(2)
     ran = again.finish()
     assert ran.states == {"a": "failed"}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.phases import CANCELLED, QUEUED, Attempt, Running, Starting
-from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
+from gpudeck.engine.core.spec import Command, DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from tests.inside.live import Change, FilePlan, as_they_stand, make_plan, settings_for_now, words
 
 
@@ -51,6 +53,24 @@ def test_the_line_of_finished_tasks_names_the_flag_that_keeps_their_results():
     assert words.lines(plan)[0].endswith("a (command): they run again, unless their results are kept (--keep)")
     kept = "a (command): they keep their results: these count as what the file says"
     assert words.lines(plan, keep=True)[0].endswith(kept)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("run --lr 1 --epochs 5", "run --lr 2 --epochs 5", "a: … --lr 1 --epochs … -> … --lr 2 --epochs …"),
+        ("run x", "run x --wd 0.1", "a: … x -> … x --wd 0.1"),
+        ("run x y", "run y", "a: run x y -> run y"),
+        (("run", "a b"), ("run", "a c"), "a: … 'a b' -> … 'a c'"),
+        ("run", "walk\x1b[2J", "a: run -> walk\\x1b[2J"),
+    ],
+)
+def test_of_a_command_that_is_another_one_the_words_that_differ_are_told(old: Command, new: Command, told: str):
+    plan = plan_of(
+        deck_file(spec("a", work=Work(old))),
+        deck_file(*(spec(name, work=Work(new), fingerprint="new") for name in "ab")),
+    )
+    assert [line.strip() for line in words.lines(plan)[-1:]] == [told]
 
 
 def test_lines_that_move_change_nothing():
