@@ -126,11 +126,6 @@ class Place:
         if still := connection.request("options")["held"]:
             self.say(still)
 
-    def state_folder(self) -> str:
-        """Where the deck's state lies; "" where it has never been started. Raises DeckError."""
-        state = find_state(self.path, self.options)
-        return "" if state is None else state.path
-
     def elsewhere(self) -> str:
         """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
         state = find_state(self.path, self.options)

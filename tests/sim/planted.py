@@ -113,10 +113,6 @@ def _at_once(submit: Callable[..., None]) -> Callable[..., None]:
     return unsynced
 
 
-def _uncharged(decide: Callable[..., Decision]) -> Callable[..., Decision]:
-    return lambda *given, **more: replace(decide(*given, **more), charged=False)
-
-
 def _next_failed(decide: Callable[..., Decision]) -> Callable[..., Decision]:
     def final(*given: Any, **more: Any) -> Decision:
         decision = decide(*given, **more)
