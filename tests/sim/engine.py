@@ -378,6 +378,11 @@ class SimEngine:
         self._loop.act(take_up_new)
         return ()
 
+    @property
+    def reloads(self) -> bool:
+        """It takes edits up by itself."""
+        return self._live.mode == "auto"
+
     def _note(self, text: str, level: str = "warning") -> None:
         self.box.say(f"{self.name} notes: {text}")
         if level == "error":

@@ -281,8 +281,9 @@ class World:
         self.box.after(self.random.choice([0.0, 0.1, 3.0, 60.0]), lambda: self.start(engine.name, how))
 
     def _note(self, engine: SimEngine) -> None:
-        """What it had as its file; where somebody asks for an edit, the next one may have that."""
-        self._took[engine.name] = "" if engine.applying else engine.file.text
+        """What it had as its file; where somebody asks for an edit, or none need be asked for, the next one may have
+        that."""
+        self._took[engine.name] = "" if engine.applying or engine.reloads else engine.file.text
 
     def _refusal(self) -> str:
         if self.refuse:
