@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from .stop import Undone, alone
 if TYPE_CHECKING:
     from ...engine.serve.offline import OfflineLook
 
+_ENDS_S = 3.0
+"""The end of an attempt of before, and its logs, are read within this time."""
+
 
 def run(command: Command) -> int:
     """Do it, started engine or not, wait until the engine has taken it, and tell what came of it."""
@@ -46,11 +50,14 @@ def run(command: Command) -> int:
             from .gpus import refuse_other_gpus  # with all that shows GPUs
 
             refuse_other_gpus(place, gpus)
+        if verb == "retry":
+            found.refuse_retry(words)
         goes_on = verb == "retry" or found.under_way
         if verb == "retry" and not found.under_way and (rest := _rest(found, words)):
             place.say(f"the run goes on with it: {plural(len(rest), 'task')} that waited can start, too")
         connection = place.start("act" if goes_on else "note")
         started = True
+        _await_ends(connection, found.ended_unseen)
         if verb == "retry" and (new := len(found.never_ran)):
             place.say(f"{plural(new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
     with connection, alone(place, connection) if started else contextlib.nullcontext(Undone()) as undone:
@@ -78,6 +85,15 @@ def run(command: Command) -> int:
             place.say(field_text(note))
         _hint(verb, connection, place)
     return 0
+
+
+def _await_ends(connection: Connection, names: set[str]) -> None:
+    """Until the engine, which has just been started, has taken in how these have ended."""
+    deadline = time.monotonic() + _ENDS_S
+    rows = connection.wait_for_picture().by_name() if names else {}
+    while any(rows[name].state in ACTIVE for name in names & rows.keys()) and time.monotonic() < deadline:
+        next(connection.messages(_ENDS_S), None)
+        rows = connection.wait_for_picture().by_name()
 
 
 def _rest(found: OfflineLook, words: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from ..core.effects import CheckDone, Effect, Examine, Gather, Launch, Stop, War
 from ..core.events import AttemptRunning, AttemptStarting, AttemptSubmitted, Fact
 from ..core.inputs import DoneChecked
 from ..core.phases import Closing
+from ..core.readiness import has_succeeded
 from ..logs.files import LogFolder
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Launcher, OthersAt, Sink
 from ..text import names_text
@@ -199,7 +200,8 @@ class DoneCheck:
             for name, outputs in found.items():
                 task = self._deck.by_name.get(name)
                 if task is not None and task.spec.outputs == specs[name].outputs:  # not what a file of before asked for
-                    doubt = outputs.doubt(self._deck, task) if outputs.exist else ""
+                    gone = "they are gone" if has_succeeded(task) else ""
+                    doubt = outputs.doubt(self._deck, task) if outputs.exist else gone
                     doubts |= {name: doubt} if doubt else {}
                     self._post(DoneChecked(name, outputs.exist and not doubt, spoilt=bool(doubt)))
 

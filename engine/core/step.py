@@ -189,13 +189,19 @@ def watched(turn: Turn, item: i.Watched) -> None:
         stop(turn, task, attempt, "watch", item.why)
 
 
+_QUIET_S = 0.5
+"""A backoff that is over while nothing starts yet is looked at again after so long."""
+
+
 def due(turn: Turn, deadline: Deadline) -> None:
     if deadline.kind == "plan":
         turn.deck.plan_due = True
         return
     task = turn.deck.tasks[deadline.task]
     if deadline.kind == "backoff":
-        if isinstance(task.phase, Backoff) and task.phase.until <= turn.at and not turn.deck.run.ended:
+        if turn.deck.quiet:  # who came to retry it finds it as it was
+            turn.deck.wake(turn.at + _QUIET_S, "backoff", task.index)
+        elif isinstance(task.phase, Backoff) and task.phase.until <= turn.at and not turn.deck.run.ended:
             turn.deck.move(task, WAITING)
             reconsider(turn.deck, task)
         return

@@ -169,8 +169,11 @@ class LiveFile:
         taken: what was asked for must not be lost with the engine."""
         file = reading.file
         lines = file.text.split("\n")
-        first = min((spec.line for spec in file.tasks if spec.name in names), default=len(lines) + 1)
         before = handover.kept_file(self._opened.state.path) or b""
+        added = [spec.line for spec in file.tasks if spec.name in names]
+        if not added:  # somebody else has saved the file meanwhile
+            return before.decode()
+        first = min(added)
         text = handover.with_added(before, "\n".join(lines[first - 1 :])).decode()
         with contextlib.suppress(DeckError):
             if self._reader.work_of(text) == {spec.name: spec.fingerprint for spec in wanted.file.tasks}:

@@ -23,7 +23,7 @@ from ..decks.states import find_state
 from ..errors import DeckError, UsageError
 from ..logs.files import LogFolder
 from ..protocol.wire import Cluster, DeckHead, GpuRow, Reply, TaskRow, decode, encode
-from .requested import select
+from .requested import refuse_left_out, select
 from .view import DeckView
 
 if TYPE_CHECKING:
@@ -133,6 +133,17 @@ class OfflineLook:
             return []
         waits = (task for task in deck.tasks if isinstance(task.phase, (Waiting, Queued, Backoff)))
         return [task.name for task in waits if task.selected and not task.held]
+
+    @property
+    def ended_unseen(self) -> set[str]:
+        """Tasks of which the next engine finds that they have ended."""
+        active = self.deck.deck.active
+        return {task.name for token, task in active.items() if self.deck.standing(token) in ("ended", "gone")}
+
+    def refuse_retry(self, selectors: Sequence[str]) -> None:
+        """Raises UsageError for what an engine, which would go on with the run, would refuse."""
+        if self.deck.unfinished:
+            refuse_left_out(tasks_meant(self.deck, selectors))
 
     @property
     def running(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Generator, Mapping, Sequence
 from typing import Annotated
 
@@ -122,3 +123,13 @@ def _select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> Ge
     if missing:
         raise UsageError(nothing_matches(missing[0].text, (task.spec for task in deck.tasks)))
     return found
+
+
+def refuse_left_out(tasks: Sequence[Task]) -> None:
+    """Raises UsageError where a run that goes on takes up none of them."""
+    out = [task for task in tasks if not (task.selected or task.gone or task.attempt())]
+    if out and len(out) == len(tasks):
+        raise UsageError(
+            f"{out[0].name} is left out of this run (--only, --exclude or --limit): "
+            f"once it has ended, `gpudeck retry {shlex.quote(out[0].name)}` runs it"
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -36,6 +35,7 @@ from .requested import (
     StopArgs,
     TasksArgs,
     UndoArgs,
+    refuse_left_out,
     select_in_turns,
 )
 from .undoing import Undoing, new_act
@@ -233,12 +233,7 @@ class Requests:
         gone = [task for task in tasks if task.gone and task.attempt() is None]
         if gone and len(gone) == len(tasks):
             raise UsageError(f"{gone[0].name} has left the task file: nothing runs it again")
-        out = [task for task in tasks if not (task.selected or task.gone or task.attempt())]
-        if out and len(out) == len(tasks):
-            raise UsageError(
-                f"{out[0].name} is left out of this run (--only, --exclude or --limit): "
-                f"once it has ended, `gpudeck retry {shlex.quote(out[0].name)}` runs it"
-            )
+        refuse_left_out(tasks)
         may = (*FINAL, Backoff, Unknown, *((Waiting, Blocked) if self._deck.run.ended else ()))
         stuck = [task for task in tasks if not isinstance(task.phase, may)]
         if stuck and len(stuck) == len(tasks):

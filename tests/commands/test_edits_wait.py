@@ -381,3 +381,14 @@ async def test_a_deck_of_this_very_host_is_not_taken_over(desk: Desk) -> None:
 async def test_what_is_noted_for_a_halted_deck_names_unpause(desk: Desk) -> None:
     assert await desk.run() == 1
     assert "`gpudeck unpause` goes on" in (await desk.command("hold", "last")).err
+
+
+@at_desk(DECK, SOON)
+async def test_an_addition_that_is_no_longer_in_the_file_takes_up_no_edit(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    desk.write(EDITED)
+    await desk.request("apply", add=["vanished"])
+    await desk.leave()
+    await desk.start(purpose="resume")
+    assert "more" not in await desk.rows()

@@ -16,7 +16,9 @@ def spoilt(deck: Commanded, by: str, then: str = MAKE) -> None:
     """`make` has succeeded; then another attempt has left half of its output; and the file is *then*."""
     deck.write(HEAD + then)
     deck.run()
-    if by == "another file":
+    if by == "somebody who removed it":
+        (deck.folder / "out").unlink()
+    elif by == "another file":
         deck.write(HEAD + SPOIL.format("other"), "other.toml")
         assert deck.run("--no-skip-existing", file="other.toml").code == 1
     else:
@@ -27,7 +29,7 @@ def spoilt(deck: Commanded, by: str, then: str = MAKE) -> None:
 
 
 @pytest.mark.parametrize("words", [("start",), ("apply", "-y")], ids=" ".join)
-@pytest.mark.parametrize("by", ["the same task as it was meanwhile", "another file"])
+@pytest.mark.parametrize("by", ["the same task as it was meanwhile", "another file", "somebody who removed it"])
 def test_what_a_new_task_needs_is_made_again_first(deck: Commanded, words: tuple[str, ...], by: str) -> None:
     spoilt(deck, by)
     assert deck.command(*words).code == 0
@@ -35,8 +37,9 @@ def test_what_a_new_task_needs_is_made_again_first(deck: Commanded, words: tuple
     assert deck.lines("ran") == ["made", "made", "good"]
 
 
-def test_a_retry_makes_what_its_task_needs_again(deck: Commanded) -> None:
-    spoilt(deck, "another file", MAKE + USE)
+@pytest.mark.parametrize("by", ["another file", "somebody who removed it"])
+def test_a_retry_makes_what_its_task_needs_again(deck: Commanded, by: str) -> None:
+    spoilt(deck, by, MAKE + USE)
     assert deck.lines("ran") == ["made", "good"]
     assert deck.command("retry", "use").code == 0
     assert deck.command("wait").code == 0
