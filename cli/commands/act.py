@@ -50,14 +50,14 @@ def run(command: Command) -> int:
             from .gpus import refuse_other_gpus  # with all that shows GPUs
 
             refuse_other_gpus(place, gpus)
+        goes_on = verb == "retry" or found.under_way
         if verb == "retry":
             found.refuse_retry(words)
-        goes_on = verb == "retry" or found.under_way
-        if verb == "retry" and not found.under_way and (rest := _rest(found, words)):
-            place.say(f"the run goes on with it: {plural(len(rest), 'task')} that waited can start, too")
+            if not found.under_way and (rest := _rest(found, words)):
+                place.say(f"the run goes on with it: {plural(len(rest), 'task')} that waited can start, too")
         connection = place.start("act" if goes_on else "note")
         started = True
-        _await_ends(connection, found.ended_unseen)
+        _await_ends(connection, found.ended_unseen & {row.name for row in found.rows(words)})
         if verb == "retry" and (new := len(found.never_ran)):
             place.say(f"{plural(new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
     with connection, alone(place, connection) if started else contextlib.nullcontext(Undone()) as undone:
@@ -91,8 +91,10 @@ def _await_ends(connection: Connection, names: set[str]) -> None:
     """Until the engine, which has just been started, has taken in how these have ended."""
     deadline = time.monotonic() + _ENDS_S
     rows = connection.wait_for_picture().by_name() if names else {}
-    while any(rows[name].state in ACTIVE for name in names & rows.keys()) and time.monotonic() < deadline:
-        next(connection.messages(_ENDS_S), None)
+    while any(rows[name].state in ACTIVE for name in names & rows.keys()):
+        if (left_s := deadline - time.monotonic()) <= 0:
+            return
+        next(connection.messages(left_s), None)
         rows = connection.wait_for_picture().by_name()
 
 

@@ -125,11 +125,16 @@ def _select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> Ge
     return found
 
 
+def is_left_out(task: Task) -> bool:
+    """The run does not take it up."""
+    return not (task.selected or task.gone or task.attempt())
+
+
 def refuse_left_out(tasks: Sequence[Task]) -> None:
     """Raises UsageError where a run that goes on takes up none of them."""
-    out = [task for task in tasks if not (task.selected or task.gone or task.attempt())]
-    if out and len(out) == len(tasks):
+    if tasks and all(map(is_left_out, tasks)):
+        name = tasks[0].name
         raise UsageError(
-            f"{out[0].name} is left out of this run (--only, --exclude or --limit): "
-            f"once it has ended, `gpudeck retry {shlex.quote(out[0].name)}` runs it"
+            f"{name} is left out of this run (--only, --exclude or --limit): "
+            f"once it has ended, `gpudeck retry {shlex.quote(name)}` runs it"
         )

@@ -35,6 +35,7 @@ from .requested import (
     StopArgs,
     TasksArgs,
     UndoArgs,
+    is_left_out,
     refuse_left_out,
     select_in_turns,
 )
@@ -250,7 +251,7 @@ class Requests:
 
     async def _take_in(self, names: Sequence[str]) -> None:
         """A selection ends with its run: those that it left out are taken in."""
-        out = [task.name for task in self._tasks(names) if not (task.selected or task.gone or task.attempt())]
+        out = [task.name for task in self._tasks(names) if is_left_out(task)]
         if out and self._deck.run.ended:
             await self._hooks.select(out)
             await self._hooks.taken()
