@@ -62,8 +62,8 @@ class Cluster:
             call, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_START_S, check=False
         )
         if done.returncode != 0:
-            last = (done.stderr.strip() or done.stdout.strip() or "start.sh said nothing").splitlines()[-1]
-            raise NoClusterError(f"no Slurm for the tests: {last}")
+            said = done.stderr.strip() or done.stdout.strip() or "start.sh said nothing"
+            raise NoClusterError(f"no Slurm for the tests: {said}")
 
     def is_up(self) -> bool:
         """Whether all of it runs."""

@@ -35,7 +35,7 @@ until_true() { # WHAT SECONDS COMMAND…
   local what=$1 end=$((SECONDS + $2))
   shift 2
   until "$@" >/dev/null 2>&1; do
-    ((SECONDS < end)) || { tail -n 5 "$dir"/log/*.log >&2; die "$what did not come up"; }
+    ((SECONDS < end)) || { tail -n 15 "$dir"/log/*.log >&2; sinfo -h -N -o '%N %T %E' >&2 || true; die "$what did not come up"; }
     sleep 0.05
   done
 }
@@ -128,11 +128,16 @@ if [[ -n $acct ]]; then
   sacctmgr -n -P list cluster format=cluster | grep -q -x deck || sacctmgr -i -Q add cluster deck
 fi
 
-runs "$dir/run/slurmctld.pid" || slurmctld
-for ((n = 1; n <= nodes_wanted; n++)); do runs "$dir/run/slurmd-node$n.pid" || slurmd -N "node$n"; done
-
+daemons() { # those that do not run
+  began=$SECONDS
+  runs "$dir/run/slurmctld.pid" || slurmctld
+  for ((n = 1; n <= nodes_wanted; n++)); do runs "$dir/run/slurmd-node$n.pid" || slurmd -N "node$n"; done
+}
 all_up() { # the state as printed: `sinfo -t idle` would list drained nodes too
+  ((SECONDS - began < 10)) || daemons  # one may have been on its way out; no sooner: a new one ends one that comes up
   [[ $(sinfo -h -N -p main -o '%N %T' | grep -c -E ' (idle|mixed|allocated)$') == "$nodes_wanted" ]]
 }
-until_true "Slurm in $dir" 30 all_up
+daemons
+# The controller asks again after a minute whether a job has ended that was on a node as the node went down.
+until_true "Slurm in $dir" 150 all_up
 echo "export SLURM_CONF=$SLURM_CONF"
