@@ -66,7 +66,8 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     if never_ran := [name for name in found.never_ran if name not in added]:
         lines = [*lines, f"{'never ran':<21} {names_text(never_ran)}: they start when they can"]
     begins = [*plan.added, *(change.name for change in plan.changed_waiting)] if plan else []
-    if lines and not found.under_way and (rest := [name for name in found.waiting if name not in begins]):
+    elsewhere = {*begins, *(plan.gone_waiting if plan else ())}
+    if lines and not found.under_way and (rest := [name for name in found.waiting if name not in elsewhere]):
         lines = [*lines, f"{'the run goes on':<21} {names_text(rest)}: what waits starts, too"]
     told.planned({"changes": bool(plan or never_ran), "lines": lines, "plan": msgspec.to_builtins(plan)}, before)
     if command.flag("dry_run"):

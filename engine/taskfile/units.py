@@ -137,6 +137,8 @@ def _gpu_id(value: object) -> str:
         return str(value)
     if isinstance(value, str) and (value.isdecimal() or _UUID.fullmatch(value)):
         return value
+    if isinstance(value, str) and value.startswith("sim:"):
+        raise BadValueError(f'has {shown(value)}; simulated GPUs are asked for without a list: gpus = "sim:4"')
     raise BadValueError(f'has {shown(value)}, which is no GPU id: a number from 0, or a UUID such as "GPU-5f2a…"')
 
 

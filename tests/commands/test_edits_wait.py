@@ -392,3 +392,12 @@ async def test_an_addition_that_is_no_longer_in_the_file_takes_up_no_edit(desk: 
     await desk.leave()
     await desk.start(purpose="resume")
     assert "more" not in await desk.rows()
+
+
+@at_desk(DECK, SOON)
+async def test_what_an_edit_takes_out_is_not_named_among_what_goes_on(desk: Desk) -> None:
+    await stopped_with_its_tasks(desk)
+    desk.write(DECK.replace('name = "last"', 'name = "least"'))
+    said = (await desk.command("apply", "--dry-run")).out
+    assert "gone, not started     last: they do not start" in said
+    assert "the run goes on       first, next: what waits starts, too" in said

@@ -47,6 +47,7 @@ KEYS = [
     ("success_codes = [0, 300]", "success_codes must hold whole numbers from 0 to 255, got 300"),
     ("gpu_ids = [1, 1]", "gpu_ids names GPU 1 twice"),
     ('gpu_ids = ["x"]', 'gpu_ids has "x", which is no GPU id: a number from 0, or a UUID such as "GPU-5f2a…"'),
+    ('gpu_ids = ["sim:2"]', 'gpu_ids has "sim:2"; simulated GPUs are asked for without a list: gpus = "sim:4"'),
     ("gpu_ids = [true]", 'gpu_ids has true, which is no GPU id: a number from 0, or a UUID such as "GPU-5f2a…"'),
     ('resume_when = "*.pt"', "resume_when says nothing without resume_command"),
     ("nproc = 4", 'nproc says nothing with launch = "command"'),
