@@ -56,6 +56,8 @@ def _nearest_option(unknown: Sequence[str], parser: argparse.ArgumentParser) -> 
     """What the first of them may have been meant to be: "" where nothing is near."""
     from difflib import get_close_matches
 
+    if "--runs" in unknown:
+        return ": it is --queue now, one of yours for all folders of this host"
     known = [
         option
         for action in parser._actions  # pyright: ignore[reportPrivateUsage]

@@ -48,7 +48,9 @@ def named(parser: argparse.ArgumentParser) -> None:
 
 def state(parser: argparse.ArgumentParser) -> None:
     named(parser)
-    parser.add_argument("--runs", action="store_true", help="not the deck here, but what `gpudeck run` has run here")
+    parser.add_argument(
+        "--queue", action="store_true", help="your queue, where `gpudeck run` runs commands, not the deck"
+    )
 
 
 def colour(parser: argparse.ArgumentParser) -> None:

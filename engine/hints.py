@@ -21,7 +21,7 @@ _OF_NO_STATE = frozenset({"init", "run"})
 """Their --name is that of something else."""
 _OF_A_FILE = frozenset({"add", "doctor", "fit"})
 """They take a profile, and no state."""
-_OF_NO_RUNS = frozenset({"check", "submit"})
+_OF_NO_QUEUE = frozenset({"check", "submit"})
 """They are about a task file that somebody wrote."""
 
 
@@ -33,7 +33,7 @@ class Hints:
     """As it was typed."""
     profile: str = ""
     name: str = ""
-    runs: bool = False
+    queue: bool = False
 
     @classmethod
     def of(cls, command: Command) -> Hints:
@@ -41,7 +41,7 @@ class Hints:
         file, given = _file(command.file), command.given
         if command.verb in _OF_NO_STATE:
             return cls(file)
-        return cls(file, given.get("profile") or "", given.get("name") or "", command.flag("runs"))
+        return cls(file, given.get("profile") or "", given.get("name") or "", command.flag("queue"))
 
     def completed(self, text: str) -> str:
         """*text*, every command of gpudeck that it names in backticks as it is to be typed for this deck."""
@@ -63,12 +63,12 @@ class Hints:
         profile = ["--profile", self.profile] if self.profile else []
         if verb in _OF_A_FILE:
             return profile
-        runs = ["--runs"] if self.runs and verb not in _OF_NO_RUNS else []
-        return [*profile, *(["--name", self.name] if self.name else []), *runs]
+        queue = ["--queue"] if self.queue and verb not in _OF_NO_QUEUE else []
+        return [*profile, *(["--name", self.name] if self.name else []), *queue]
 
 
 def _says_state(words: str) -> bool:
-    return any(option in words.split() for option in ("--profile", "--name", "--runs"))
+    return any(option in words.split() for option in ("--profile", "--name", "--queue"))
 
 
 def _file(typed: str | None) -> str:

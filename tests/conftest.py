@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FOLDER = os.path.join(tempfile.gettempdir(), f"gpudeck-tests-{os.getpid()}.locks")
 os.environ["GPUDECK_LOCK_DIR"] = FOLDER
+os.environ["XDG_STATE_HOME"] = f"{FOLDER}/state"
 # Processes by the hundred import the same modules: what one has compiled the others read, whatever the shell says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

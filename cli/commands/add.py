@@ -1,4 +1,5 @@
-"""`gpudeck add`: one more task, in the task file and in the queue of the engine that runs it."""
+"""`gpudeck add`: one more task, in the task file and in the queue of the engine that runs it; where there is no task
+file, in the user's own queue."""
 
 from __future__ import annotations
 
@@ -39,7 +40,12 @@ _OPTIONS = {
 
 def run(command: Command) -> int:
     """Print the names of what was added. Raises DeckError, and then the file is as it was."""
-    place = Place.of(command)
+    try:
+        place = Place.of(command)
+    except UsageError:
+        if command.file is not None:
+            raise
+        return _add_to_queue(command)
     addition = _addition(command, os.path.dirname(place.path))
     connection = place.attach()
     if connection is not None:
@@ -66,6 +72,19 @@ def run(command: Command) -> int:
     if paused := _paused(place):
         place.say(f"{field_text(paused)}, nothing starts: `gpudeck unpause` starts tasks again")
     return 0
+
+
+def _add_to_queue(command: Command) -> int:
+    """Where there is no task file."""
+    from ...engine.runs.wanted import wanted_of
+    from .run import queue, refuse_missing
+
+    of_a_file = {"like": "--like", "needs": "--needs", "round": "--round", "keys": "--set"}
+    if given := [option for name, option in of_a_file.items() if command.given.get(name)]:
+        raise UsageError(f"{given[0]} wants a task file: `gpudeck init` writes one; else a command goes to your queue")
+    wanted = wanted_of(command, os.environ, "add")
+    refuse_missing(wanted.command, wanted.environment)
+    return queue(command, wanted, detach=True)
 
 
 def _take(place: Place, added: Added) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...engine.client.files import FIT, home_of
+from ...engine.client.files import fit_home
 from ...engine.client.place import say
 from ...engine.command import Command
 from ...engine.fit.search import Found, Search, answer, as_json, trial_line
@@ -21,7 +21,7 @@ def run(command: Command) -> int:
     DeckError."""
     subject = subject_of(command, os.environ)
     as_root = command.flag("as_root")
-    home = home_of(subject.path, os.environ, as_root=as_root, kind=FIT)
+    home = fit_home(subject.path, as_root=as_root)
     engines = Engines(home, os.environ, simulated=subject.simulated, as_root=as_root)
     quiet = command.flag("json")
     with Asked() as asked:

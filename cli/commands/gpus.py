@@ -63,7 +63,7 @@ def run(command: Command) -> int:
 
 
 def _show(command: Command) -> int:
-    of_deck = (command.file or command.flag("runs")) and not command.given.get("gpus")
+    of_deck = (command.file or command.flag("queue")) and not command.given.get("gpus")
     return _deck(command) if of_deck else _box(command)
 
 

@@ -12,19 +12,19 @@ from typing import TextIO
 
 from ...engine.adapters.inotify import Writes
 from ...engine.client.connection import Connection, Gone, SaidGoodbye
-from ...engine.client.files import Home, home_of
+from ...engine.client.files import Home, queue_home
 from ...engine.client.place import say
 from ...engine.command import Command
-from ...engine.errors import DeckError, EngineUnavailableError
+from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.logs.files import AttemptPaths, LogFolder
 from ...engine.protocol.states import DONE, ENDED
 from ...engine.protocol.wire import TaskRow
 from ...engine.runs.book import Book
 from ...engine.runs.engines import TELL_S, WAITS, Asked, Engines, Wait
-from ...engine.runs.wanted import wanted_of
-from ...engine.taskfile.find import NAME
+from ...engine.runs.wanted import Wanted, wanted_of
+from ...engine.text import field_text
 from .logs import LogFeed, PrintedLog, Printer, Sink
-from .screen import Screen
+from .screen import Screen, print_json
 
 
 class CommandNotFoundError(DeckError):
@@ -73,10 +73,17 @@ def _not_executable(path: str) -> NotExecutableError:
 
 def run(command: Command) -> int:
     """Returns the command's exit code; with --detach 0 as soon as an engine has it. Raises DeckError."""
+    if command.file is not None:
+        raise UsageError("run needs no task file: `gpudeck add -- COMMAND` puts a command into one")
     wanted = wanted_of(command, os.environ)
     refuse_missing(wanted.command, wanted.environment)
+    return queue(command, wanted, detach=command.flag("detach"))
+
+
+def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
+    """Put a command into the user's queue. See `run`."""
     as_root = command.flag("as_root")
-    home = home_of(command.file, os.environ, as_root=as_root)
+    home = queue_home(as_root=as_root)
     on_cpu = wanted.entry["gpus"] == 0
     engines = Engines(home, os.environ, simulated=wanted.simulated, as_root=as_root, on_cpu=on_cpu)
     with Asked() as asked:
@@ -87,11 +94,14 @@ def run(command: Command) -> int:
         except BaseException:  # Ctrl-C as well: nobody waits for the run any more, so no later engine may start it.
             Book(home).drop([name])
             raise
-        if command.flag("detach"):
+        if detach:
             connection.close()
-            print(name)
+            if command.flag("json"):
+                print_json({"added": [name]})
+            else:
+                print(field_text(name))
             if not command.flag("quiet"):
-                say(f"`gpudeck logs --runs {name} -f` follows it, `gpudeck cancel --runs {name}` stops it")
+                say(f"`gpudeck logs --queue {name} -f` follows it, `gpudeck cancel --queue {name}` stops it")
             return 0
         return Follower(home, name, engines, asked, _silent if command.flag("quiet") else say).follow(connection)
 
@@ -152,7 +162,6 @@ class Follower:
         self._writes = Writes()
         self._attempt = 0
         self._wait = Wait(name, say)
-        self._hinted = False
         self._warned = False
 
     def follow(self, connection: Connection) -> int:
@@ -178,7 +187,7 @@ class Follower:
             self._writes.close()
 
     def _where(self) -> str:
-        return f"`gpudeck logs --runs {self._name} -f` shows how {self._name} goes on"
+        return f"`gpudeck logs --queue {self._name} -f` shows how {self._name} goes on"
 
     def _follow(self, connection: Connection) -> int:
         while True:
@@ -192,9 +201,9 @@ class Follower:
                 raise EngineUnavailableError(f"what became of {self._name} cannot be proven; {self._where()}")
             self._hand_on(connection)
             waits = row.state in WAITS
-            if waits and "claimed" in self._wait.tell(connection):
-                self._hint()
-            elif not waits:
+            if waits:
+                self._wait.tell(connection)
+            else:
                 self._wait.over(row)
             most_s = 0 if more else TELL_S if waits else None
             self._writes.wait([connection.fileno(), self._asked.fileno()], most_s)
@@ -233,11 +242,6 @@ class Follower:
             else:
                 connection.request("kill", tasks=[self._name])
             self._asked.handled += 1  # not before: an engine that is lost meanwhile has not done it
-
-    def _hint(self) -> None:
-        if not self._hinted and os.path.exists(os.path.join(self._home.folder, NAME)):
-            self._say("`gpudeck add -- COMMAND` puts a command into the queue of the deck here instead")
-        self._hinted = True
 
 
 class Output:

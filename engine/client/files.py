@@ -1,109 +1,106 @@
-"""The task file that a command means: the one that it names, that of the folder, or the one that gpudeck writes for the
-runs of a folder, with its deck's state, one of each per host."""
+"""The task file that a command means: the one that it names, that of the folder, or the one that gpudeck writes itself:
+for single commands, one for each user and host, and beside a task file for the trials of `gpudeck fit`."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..adapters import host
 from ..command import Command
 from ..errors import DeckError, UsageError
-from ..taskfile.find import find_task_file
+from ..taskfile.find import STATE_DIR, find_task_file
 
-STATE_DIR = ".gpudeck"
-RUNS = "run"
+QUEUE = "queue"
+"""The deck of what `gpudeck run` runs, and `gpudeck add` where there is no task file."""
 FIT = "fit"
-"""Kinds: what `gpudeck run` runs, and the trials of `gpudeck fit`."""
-_ELSEWHERE = "run it in a folder of yours, or with -f and a task file in one"
+_ABOUT_A_FILE = frozenset(
+    ("apply", "env", "notify", "pause", "plan", "report", "start", "stop", "table", "takeover", "unpause")
+)
+"""What is typed for a deck that one believes to be here does nothing to all that is in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Of one folder on one host: a file system that hosts share has several."""
+    """Where a deck lies whose task file gpudeck writes."""
 
-    folder: str
-    """The user's: that of the task file, where there is one here or above, else the current one. Absolute."""
+    path: str
+    """The task file, absolute."""
     state: str
     """The deck's state folder; private, on a local disk."""
-    kind: str = RUNS
-    """Commands that know nothing of each other keep their runs apart."""
-
-    @property
-    def path(self) -> str:
-        """The task file of the runs."""
-        return file_in(self.folder, self.kind)
-
-    @property
-    def log_dir(self) -> str:
-        """Seen from `folder`."""
-        return os.path.join("logs", self.kind)
-
-    @property
-    def logs(self) -> str:
-        return os.path.join(self.folder, self.log_dir)
+    logs: str
+    deck: str
+    """Its name."""
+    kind: str
 
 
-def home_of(file: str | None, environ: Mapping[str, str], *, as_root: bool, kind: str = RUNS) -> Home:
-    """Find or make the place for runs. *file*: a task file beside which they are kept. Raises DeckError."""
-    from ..adapters.state.folder import open_state_dir  # who only looks for a file needs none
+def queue_home(*, as_root: bool) -> Home:
+    """Find or make the place of the user's queue. Raises DeckError."""
+    from ..adapters.state.folder import open_state_dir, state_home  # who only looks for a file needs none
 
-    folder = _folder(file, environ)
-    if not os.path.isdir(folder):
-        raise UsageError(f"{folder}: no such folder")
+    base, path = state_home(), queue_file()
     try:
-        state = open_state_dir(os.path.join(folder, "-"), STATE_DIR, _stem(kind), as_root=as_root)
+        os.makedirs(base, 0o700, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{base} cannot be made ({error.strerror}): set XDG_STATE_HOME to a folder of yours") from None
+    folder = os.path.dirname(path)
+    try:
+        state = open_state_dir(os.path.join(base, "-"), os.path.basename(folder), _stem(QUEUE), as_root=as_root)
     except DeckError as error:
         what, advice, _ = str(error).partition(": set state_dir")
-        raise (type(error)(f"{what}: {_ELSEWHERE}") if advice else error) from None
-    return Home(folder, state.path, kind)
+        raise (type(error)(f"{what}: set XDG_STATE_HOME to a folder of yours") if advice else error) from None
+    return Home(path, state.path, os.path.join(folder, "logs"), QUEUE, QUEUE)
 
 
-def runs_file(file: str | None, environ: Mapping[str, str]) -> str:
-    """The task file of the runs that were made here, for other commands. Raises UsageError where there were none."""
-    folder = _folder(file, environ)
-    path = file_in(folder)
-    if not os.path.isfile(path):
-        raise UsageError(f"nothing was run in {folder} on this host: `gpudeck run -- COMMAND` does it")
-    return path
+def queue_file() -> str:
+    """The task file of the user's queue on this host; in a Slurm job, whose GPUs others have not, one of its own. It
+    need not be there."""
+    from ..adapters.state.folder import state_home
+
+    return os.path.join(state_home(), "gpudeck", f"{_stem(QUEUE)}.toml")
 
 
-def file_in(folder: str, kind: str = RUNS) -> str:
-    """The task file of the runs of a folder."""
-    return os.path.join(folder, STATE_DIR, f"{_stem(kind)}.toml")
+def fit_home(file: str, *, as_root: bool) -> Home:
+    """Find or make the place of trials beside a task file, absolute. Raises DeckError."""
+    from ..adapters.state.folder import open_state_dir
 
-
-def _folder(file: str | None, environ: Mapping[str, str]) -> str:
-    try:
-        found = find_task_file(file, environ, os.getcwd())
-    except UsageError:
-        return os.getcwd()
-    return os.path.dirname(os.path.abspath(found))
+    folder = os.path.dirname(file)
+    state = open_state_dir(os.path.join(folder, "-"), STATE_DIR, _stem(FIT), as_root=as_root)
+    path = os.path.join(folder, STATE_DIR, f"{_stem(FIT)}.toml")
+    return Home(path, state.path, os.path.join(folder, "logs", FIT), f"{_text(os.path.basename(folder))}-{FIT}", FIT)
 
 
 def _stem(kind: str) -> str:
-    return f"{kind}@{re.sub(r'[^A-Za-z0-9._+-]', '_', host.hostname()) or 'host'}"
+    name = re.sub(r"[^A-Za-z0-9._+-]", "_", host.hostname()) or "host"
+    job = os.environ.get("SLURM_JOB_ID", "") if kind == QUEUE else ""
+    return f"{kind}@{name}" + (f".job{job}" if job.isdecimal() else "")
+
+
+def _text(name: str) -> str:
+    """Names of folders need not be text."""
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def task_file(command: Command) -> str:
-    """The task file that a command is about, as given or found; with --runs, or where there is no other, that of the
-    commands that were run here. Raises UsageError where there is none."""
-    if command.flag("runs"):
-        return _runs_file(command)
+    """The task file that a command is about, as given or found; with --queue, or for most where there is no other, that
+    of the user's queue. Raises UsageError where there is none."""
+    if command.flag("queue"):
+        if command.file is not None:
+            raise UsageError("--queue means your single commands, which have no task file: give one of the two")
+        return _queue()
     try:
         return find_task_file(command.file, os.environ, os.getcwd())
     except UsageError as error:
-        if "runs" not in command.given:  # the verb is not about them
+        if "queue" not in command.given or not os.path.isfile(queue_file()):
             raise
-        try:
-            return _runs_file(command)
-        except UsageError:
-            raise error from None
+        if command.verb in _ABOUT_A_FILE or command.flag("headless"):
+            raise UsageError(f"{error}; --queue means your single commands") from None
+        return queue_file()
 
 
-def _runs_file(command: Command) -> str:
-    from .files import runs_file
-
-    return runs_file(command.file, os.environ)
+def _queue() -> str:
+    path = queue_file()
+    if not os.path.isfile(path):
+        raise UsageError("your queue on this host is empty: `gpudeck run -- COMMAND` runs a command")
+    return path

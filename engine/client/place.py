@@ -21,7 +21,7 @@ from ..taskfile.options import RunOptions
 from ..text import field_text, printable
 from .attach import attach, attach_or_start, has_engine, running_alone
 from .connection import Connection, Gone
-from .files import task_file
+from .files import queue_file, task_file
 
 _TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
 """Which programs and packages a task gets."""
@@ -45,6 +45,8 @@ class Place:
     def of(cls, command: Command) -> Place:
         """Raises UsageError where no task file is found."""
         path = os.path.abspath(task_file(command))
+        if path == queue_file() and not command.flag("queue"):
+            say("no tasks.toml here or above: this is your queue of single commands")
         return cls(path, command.options(), os.environ, command.flag("as_root"), hints=Hints.of(command))
 
     def say(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The task file of a folder's runs: an entry for each, written and dropped by gpudeck alone."""
+"""The task file that gpudeck writes for single commands: an entry for each, written and dropped by gpudeck alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import cast
 
 from ..adapters.state.environments import forget_environment, make_environments, save_environment
 from ..atomic import private, write_private
-from ..client.files import FIT, RUNS, Home
+from ..client.files import FIT, QUEUE, Home
 from ..errors import EngineUnavailableError, UsageError
 from ..live.entry_like import table_lines
 from ..logs.files import safe_name
@@ -22,8 +22,10 @@ KEPT = 50
 LOCK_S = 10.0
 """Others hold the file for milliseconds."""
 _LOOK_S = 0.02
-_HEADER = "# Written by `gpudeck {kind}`, which writes it anew each time.{more}\n"
-_MORE = " `gpudeck ls --runs` shows what is in it."
+_HEADERS = {
+    QUEUE: "# Your queue on this host: gpudeck writes it anew each time. `gpudeck ls --queue` shows what is in it.\n",
+    FIT: "# Written by `gpudeck fit`, which writes it anew each time.\n",
+}
 _SETTINGS: Mapping[str, Mapping[str, object]] = {FIT: {"gpu_quarantine": 0}}
 """Trials that fail one after the other are what a search is made of: no GPU is to rest for it."""
 
@@ -128,20 +130,14 @@ class Book:
                 os.unlink(self._home.path)
             return
         deck = {
-            "name": f"{_text(os.path.basename(self._home.folder))}-{self._home.kind}",
-            "log_dir": os.path.join(os.pardir, self._home.log_dir),
+            "name": self._home.deck,
+            "log_dir": os.path.relpath(self._home.logs, os.path.dirname(self._home.path)),
             "state_dir": os.curdir,
             "reload": "off",
             **_SETTINGS.get(self._home.kind, {}),
         }
-        header = _HEADER.format(kind=self._home.kind, more=_MORE if self._home.kind == RUNS else "")
         blocks = [table_lines("[deck]", deck), *(table_lines("[[task]]", entry) for entry in entries)]
-        write_private(self._home.path, (header + "\n".join(blocks)).encode())
-
-
-def _text(name: str) -> str:
-    """Names of folders need not be text."""
-    return os.fsencode(name).decode("utf-8", "replace")
+        write_private(self._home.path, (_HEADERS[self._home.kind] + "\n".join(blocks)).encode())
 
 
 def _lock(fd: int) -> None:

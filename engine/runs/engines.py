@@ -1,4 +1,4 @@
-"""The engine that a folder's runs go to: the one that lives, else a new one, which ends by itself when it is idle."""
+"""The engine that single commands go to: the one that lives, else a new one, which ends by itself when it is idle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from ..client.attach import attach, attach_or_start
 from ..client.connection import Connection, Gone
-from ..client.files import RUNS, Home
+from ..client.files import QUEUE, Home
 from ..decks.options import decode
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..protocol.states import ACTIVE, ENDED
@@ -112,9 +112,11 @@ class Engines:
             return
         running = decode(connection.request("options")["options"]).gpus or "all"
         if running != self._gpus:
-            stops = "`gpudeck stop --runs` ends it, or it" if self._home.kind == RUNS else "it"
+            whose, stops = ("your queue", "`gpudeck stop --queue` ends it, or it")
+            if self._home.kind != QUEUE:
+                whose, stops = "the trials here", "it"
             raise EngineUnavailableError(
-                f"the engine of the runs here has other GPUs (--gpus {running}): "
+                f"the engine of {whose} has other GPUs (--gpus {running}): "
                 f"{stops} ends by itself some seconds after the last of them"
             )
 

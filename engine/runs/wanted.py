@@ -43,17 +43,17 @@ class Wanted:
     """ "sim:N" where GPUs are to be simulated."""
 
 
-def wanted_of(command: Command, environ: Mapping[str, str]) -> Wanted:
-    """Raises UsageError for what makes no sense whatever the box."""
+def wanted_of(command: Command, environ: Mapping[str, str], verb: str = "run") -> Wanted:
+    """What *verb* was typed with. Raises UsageError for what makes no sense whatever the box."""
     given = command.given
-    line = command_of(command.words, "run")
+    line = command_of(command.words, verb)
     gpus_asked: str | None = given.get("gpus")
     simulated = gpus_asked if gpus_asked is not None and gpus_asked.startswith("sim") else None
     keys = _keys(given)
     if keys["gpus"] != 0 and simulated is None and (ids := ids_for(gpus_asked, environ)):
         keys["gpu_ids"] = ids
     try:
-        cwd = os.getcwd()
+        cwd = os.path.abspath(os.path.expanduser(given.get("cwd") or os.curdir))
         cwd.encode()
     except (OSError, UnicodeEncodeError) as error:
         raise UsageError(f"the current folder cannot be used: {getattr(error, 'strerror', error)}") from None

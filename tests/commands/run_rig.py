@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpudeck.engine.client.files import file_in
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import until
 
@@ -15,8 +14,8 @@ TWO = ("run", "--gpus", "sim:2")
 
 
 def runs_of(deck: Commanded) -> dict[str, dict[str, Any]]:
-    """`gpudeck ls --runs --json` by name."""
-    done = deck.command("ls", "--runs", "--json")
+    """`gpudeck ls --queue --json` by name."""
+    done = deck.command("ls", "--queue", "--json")
     assert done.code == 0, done.err
     return {row["name"]: row for row in json.loads(done.out)}
 
@@ -30,5 +29,5 @@ def until_run(deck: Commanded, name: str, *states: str) -> None:
 
 
 def book_of(deck: Commanded) -> Path:
-    """The task file of the runs."""
-    return Path(file_in(str(deck.folder)))
+    """The task file of the queue; the folder where it would be, while it is not there."""
+    return next(deck.queue_folder.glob("queue@*.toml"), deck.queue_folder / "queue@.toml")

@@ -17,7 +17,7 @@ from tests.rigs.desk import Desk, at_desk
 FILE = Hints("exp 1.toml")
 STATE = Hints(profile="quick")
 BOTH = Hints("exp.toml", name="b")
-RUNS = Hints(runs=True)
+RUNS = Hints(queue=True)
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ RUNS = Hints(runs=True)
         (STATE, "`gpudeck retry state:failed`", "`gpudeck retry --profile quick state:failed`"),
         (BOTH, "`gpudeck logs t -f`", "`gpudeck -f exp.toml logs --name b t -f`"),
         (BOTH, "`gpudeck stop`, `gpudeck`", "`gpudeck -f exp.toml stop --name b`, `gpudeck -f exp.toml --name b`"),
-        (RUNS, "`gpudeck unpause` goes on", "`gpudeck unpause --runs` goes on"),
-        (RUNS, "`gpudeck logs --runs t`", "`gpudeck logs --runs t`"),
+        (RUNS, "`gpudeck unpause` goes on", "`gpudeck unpause --queue` goes on"),
+        (RUNS, "`gpudeck logs --queue t`", "`gpudeck logs --queue t`"),
         (RUNS, "`gpudeck run -- COMMAND` does it", "`gpudeck run -- COMMAND` does it"),
         (STATE, "`gpudeck add --start`", "`gpudeck add --profile quick --start`"),
         (BOTH, "`gpudeck add --start`", "`gpudeck -f exp.toml add --start`"),
@@ -52,7 +52,7 @@ def test_completing_twice_is_completing_once() -> None:
 @pytest.mark.parametrize(
     "verb", sorted(name for name, verb in VERBS.items() if verb.words != "other" and not verb.hidden)
 )
-@pytest.mark.parametrize("hints", [BOTH, Hints("exp.toml", "quick", "b", runs=True)])
+@pytest.mark.parametrize("hints", [BOTH, Hints("exp.toml", "quick", "b", queue=True)])
 def test_what_is_completed_is_understood(hints: Hints, verb: str) -> None:
     words = "x 1" if VERBS[verb].words == "select" else ""
     line = hints.completed(f"`gpudeck {verb} {words}`").strip("`")
@@ -88,5 +88,5 @@ async def test_a_hint_of_a_deck_with_another_name_works_when_it_is_pasted(desk: 
 
 def test_hints_about_single_commands_say_so(deck: Commanded) -> None:
     assert deck.command(*ONE, "--name", "r", "false").code == 1
-    assert "`gpudeck retry --runs r`" in deck.command("explain", "--runs", "r").out
-    assert "`gpudeck retry --runs state:failed`" in deck.command("status", "--failed", "--runs").out
+    assert "`gpudeck retry --queue r`" in deck.command("explain", "--queue", "r").out
+    assert "`gpudeck retry --queue state:failed`" in deck.command("status", "--failed", "--queue").out

@@ -10,7 +10,6 @@ import pytest
 
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import until
-from tests.inside.commands import FIT, file_in
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 LIMITED = f"""
@@ -113,7 +112,7 @@ def test_a_trial_leaves_the_deck_its_tasks_and_their_logs_alone(fitted: Commande
     assert fitted.command("fit", "train", "--var", "batch=64..128").code == 0
     assert not (fitted.folder / "logs" / "train").exists()
     assert not (fitted.folder / ".gpudeck" / "tasks").exists()
-    assert not Path(file_in(str(fitted.folder), FIT)).exists()
+    assert not list((fitted.folder / ".gpudeck").glob("fit@*.toml"))
     assert fitted.state("train") == "waiting"
     assert "of 1 attempt" not in fitted.command("show", "train").out
     assert OOM in (logs_of(fitted, 128) / "attempt-1.err").read_text()

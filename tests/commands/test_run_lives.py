@@ -13,7 +13,7 @@ import pytest
 from tests.commands.commands_rig import Commanded, Following, typed
 from tests.commands.run_rig import ONE, TWO, book_of, runs_of, state_of, until_run
 from tests.e2e.decks import until
-from tests.inside.commands import Book, Engines, home_of
+from tests.inside.commands import Book, Engines, queue_home
 
 WAITS = "echo begin; read _ <gate; echo end"
 Start = Callable[..., Following]
@@ -58,11 +58,11 @@ def test_detached_it_prints_its_name_and_returns(deck: Commanded) -> None:
     gate = deck.gate()
     done = deck.command(*ONE, "-d", WAITS)
     assert (done.code, done.out) == (0, "echo\n")
-    assert "gpudeck logs --runs echo -f" in done.err
+    assert "gpudeck logs --queue echo -f" in done.err
     until_run(deck, "echo", "running")
     gate.let()
-    assert deck.command("wait", "--runs", "echo").code == 0
-    assert deck.command("logs", "--runs", "echo").out == "begin\nend\n"
+    assert deck.command("wait", "--queue", "echo").code == 0
+    assert deck.command("logs", "--queue", "echo").out == "begin\nend\n"
 
 
 # -- signals ----------------------------------------------------------------------------------------------------------
@@ -109,14 +109,14 @@ def test_a_terminal_that_hangs_up_leaves_it_running(deck: Commanded, start: Star
     assert run.finish().code == -signal.SIGHUP
     assert state_of(deck, "r") == "running"
     gate.let()
-    assert deck.command("wait", "--runs", "r").code == 0
+    assert deck.command("wait", "--queue", "r").code == 0
 
 
 def test_a_run_that_another_command_cancels_says_so(deck: Commanded, start: Start) -> None:
     run = start("--name", "r", "--", "sleep", "60")
     until(lambda: book_of(deck).exists())
     until_run(deck, "r", "running")
-    assert deck.command("cancel", "--runs", "r").code == 0
+    assert deck.command("cancel", "--queue", "r").code == 0
     done = run.finish()
     assert (done.code, done.err) == (130, "gpudeck: r was cancelled\n")
 
@@ -162,10 +162,10 @@ def test_an_engine_that_is_stopped_by_hand_is_not_started_again(deck: Commanded,
     gate = deck.gate()
     run = start("--name", "r", WAITS)
     run.until("begin")
-    assert deck.command("stop", "--runs").code == 0
+    assert deck.command("stop", "--queue").code == 0
     done = run.finish()
     assert done.code == 3
-    assert "gpudeck logs --runs r -f" in done.err
+    assert "gpudeck logs --queue r -f" in done.err
     assert deck.engines_alive() == []
     gate.let()
     until_run(deck, "r", "running")
@@ -175,7 +175,7 @@ def test_what_a_restart_of_the_box_cut_off_does_not_begin_anew(deck: Commanded) 
     deck.gate()
     assert deck.command(*ONE, "-d", "--name", "old", "read _ <gate; echo ran >>ran").code == 0
     until_run(deck, "old", "running")
-    assert deck.command("stop", "--runs", "--tasks").code == 0
+    assert deck.command("stop", "--queue", "--tasks").code == 0
     book = book_of(deck)
     book.write_text(re.sub(r"(GPUDECK_RUN\W+)\w+-", r"\1before-", book.read_text()))
     done = deck.command(*ONE, "echo new")
@@ -189,24 +189,25 @@ def test_a_waiting_run_that_can_never_run_any_more_is_not_in_the_way(deck: Comma
     assert deck.command(*TWO, "-d", "--name", "holds", "read _ <gate").code == 0
     assert deck.command(*TWO, "-d", "--name", "wide", "-n", "2", "true").code == 0
     until_run(deck, "holds", "running")
-    assert deck.command("stop", "--runs", "--tasks").code == 0
+    assert deck.command("stop", "--queue", "--tasks").code == 0
     done = deck.command(*ONE, "-n", "0", "echo new")
     assert (done.code, done.out) == (0, "new\n")
     assert "wide is taken off the queue: gpus = 2, but the deck has only 1" in done.err
     assert list(runs_of(deck)) == ["holds", "echo"]
 
 
-def test_old_runs_are_dropped_and_their_logs_stay(deck: Commanded) -> None:
+def test_old_runs_are_dropped_and_their_logs_stay(deck: Commanded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(deck.queue_folder.parent))
     gate = deck.gate()
     assert deck.command(*ONE, "-d", "-n", "0", "--name", "lasts", "read _ <gate").code == 0
     for _ in range(3):
         assert deck.command(*ONE, "-n", "0", "echo done").code == 0
-    home = home_of(str(deck.folder / "tasks.toml"), {}, as_root=False)
+    home = queue_home(as_root=False)
     Engines(home, deck.env, simulated="sim:1", as_root=False).drop_ended(1)
     assert [entry["name"] for entry in Book(home).entries()] == ["lasts", "echo-3"]
     assert deck.command(*ONE, "-n", "0", "echo done").code == 0
     assert list(runs_of(deck)) == ["lasts", "echo-3", "echo-4"]
-    assert deck.text("logs/run/echo-2/attempt-1.log") == "done\n"
+    assert (deck.queue_folder / "logs/echo-2/attempt-1.log").read_text() == "done\n"
     assert sorted(os.listdir(Path(home.state) / "environments")) == ["echo-3", "echo-4", "lasts"]
     gate.let()
 

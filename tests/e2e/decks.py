@@ -198,6 +198,12 @@ class Deck:
     def __post_init__(self) -> None:
         """A box of its own: what other decks of this machine have is not in its way."""
         self.env["GPUDECK_LOCK_DIR"] = f"{self.folder}.locks"
+        self.env["XDG_STATE_HOME"] = str(self.queue_folder.parent)
+
+    @property
+    def queue_folder(self) -> Path:
+        """Where single commands have their task file, state and logs."""
+        return self.folder / ".home" / "gpudeck"
 
     def write(self, text: str, name: str = "tasks.toml") -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -231,9 +231,9 @@ def test_a_typed_command_is_started_several_times_and_logs_and_clean_know_the_ra
     typed = ("--launch", "torchrun", "--", "sh", "-c", "echo $RANK of $WORLD_SIZE")
     ran = deck.command("run", "--gpus", "sim:2", "-n", "2", *typed, env={"PATH": path})
     assert (ran.code, ran.out) == (0, "0 of 2\n")
-    assert deck.command("logs", "--runs", "sh", "--rank", "1").out == "1 of 2\n"
-    missing = deck.command("logs", "--runs", "sh", "--rank", "2")
+    assert deck.command("logs", "--queue", "sh", "--rank", "1").out == "1 of 2\n"
+    missing = deck.command("logs", "--queue", "sh", "--rank", "2")
     assert (missing.code, "the last is rank 1" in missing.err) == (1, True)
-    assert deck.command("stop", "--runs").code == 0
-    assert deck.command("clean", "--runs", "sh", "--keep-last", "0", "-y").code == 0
-    assert not list((deck.folder / "logs/run/sh").glob("attempt-1.rank1.*"))
+    assert deck.command("stop", "--queue").code == 0
+    assert deck.command("clean", "--queue", "sh", "--keep-last", "0", "-y").code == 0
+    assert not list((deck.queue_folder / "logs/sh").glob("attempt-1.rank1.*"))

@@ -213,14 +213,14 @@ def test_what_a_run_is_given_stays_in_private_files(deck: Commanded) -> None:
     script = "test ${#W_TOKEN} = 14 && test ${#WANDB_API_KEY} = 15 && read _ <gate"
     told = deck.command(*words, "--", "sh", "-c", script, env=CALLER)
     assert told.code == 0, told.err
-    until(lambda: deck.command("ls", "--runs", "state:running").out.count("one"))
-    shown = deck.command("show", "--runs", "one").out
+    until(lambda: deck.command("ls", "--queue", "state:running").out.count("one"))
+    shown = deck.command("show", "--queue", "one").out
     found = files_with(deck.folder, "run-22ee-token", *CALLERS)
     assert found
-    assert {name for name in found if not name.startswith(".gpudeck/")} == set()
+    assert {name for name in found if not name.startswith(".home/gpudeck/queue@")} == set()
     assert {name for name in found if (deck.folder / name).stat().st_mode & 0o077} == set()
     assert "run-22ee-token" not in shown
-    deck.command("stop", "--runs", "--tasks")
+    deck.command("stop", "--queue", "--tasks")
 
 
 def test_the_engine_tells_of_no_variable_in_its_command_line(deck: Commanded) -> None:

@@ -7,7 +7,7 @@ from gpudeck.cli.commands.rows import is_text, note_text, place_text, state_text
 from gpudeck.cli.main import main
 from gpudeck.cli.verbs import DECK, HABITS, VERBS
 from gpudeck.engine.adapters.state.sockets import listen
-from gpudeck.engine.client.files import FIT, file_in, home_of
+from gpudeck.engine.client.files import queue_home
 from gpudeck.engine.command import Command
 from gpudeck.engine.decks.options import decode
 from gpudeck.engine.hints import Hints

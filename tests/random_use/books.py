@@ -156,7 +156,7 @@ def wrong_runs(deck: UsedDeck) -> list[str]:
     """Single commands have come to their ends, and with their own codes."""
     if not any(line.task in RUNS for line in deck.ledger.lines("begin")):
         return []
-    rows = json.loads(deck.run_command("ls", "--runs", "--json").out)
+    rows = json.loads(deck.run_command("ls", "--queue", "--json").out)
     codes = deck.ledger.codes()
     wrong = [f"run {row['name']} is {row['state']}" for row in rows if row["state"] not in _ENDED]
     for row in rows:

@@ -75,9 +75,9 @@ def _end(deck: UsedDeck) -> None:
     for words in ("unpause", "apply -y", "gpus enable 0 1 2", "release t* -y"):
         acts.do(deck, ("command", *words.split()))
     _holds_in_the_end(lambda: books.never(deck) + books.at_rest(deck, by_commands=True) + books.unsettled(deck))
-    deck.run_command("start", "--runs")
+    deck.run_command("start", "--queue")
     _holds_in_the_end(lambda: books.wrong_runs(deck))
-    for more in ((), ("--runs",)):
+    for more in ((), ("--queue",)):
         assert deck.run_command("stop", "--tasks", *more).code in (0, 2)
     deck.close_followers()
     deck.close_screen()

@@ -120,9 +120,9 @@ def _run(dice: Dice) -> str:
         (
             f"run -n {dice.choice((0, 1, 1, 2))} --name {name} -- sh work.sh sleep_0.4&&finish_0",
             f"run -n 1 --name {name} -- sh work.sh finish_0",
-            f"command cancel --runs {name} -y",
-            f"command retry --runs {name} -y",
-            dice.choice(("command stop --runs", "command stop --runs --tasks", "kill-runs")),
+            f"command cancel --queue {name} -y",
+            f"command retry --queue {name} -y",
+            dice.choice(("command stop --queue", "command stop --queue --tasks", "kill-runs")),
         )
     )
 

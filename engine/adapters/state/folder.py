@@ -167,9 +167,13 @@ def _beside_network(
     return StateDir(path, f"{root} is on {kind}: the deck's state lies in {path}")
 
 
+def state_home() -> str:
+    """Where programs keep what is the user's: $XDG_STATE_HOME, else ~/.local/state. Absolute."""
+    return os.path.abspath(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"))
+
+
 def _local_root(euid: int, mounts: str) -> str:
-    state_home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    for folder in (os.path.join(state_home, "gpudeck"), f"/var/tmp/gpudeck-{euid}"):
+    for folder in (os.path.join(state_home(), "gpudeck"), f"/var/tmp/gpudeck-{euid}"):
         if file_system(folder, mounts) in NETWORK_FILE_SYSTEMS:
             continue
         try:
