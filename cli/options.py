@@ -184,6 +184,8 @@ def run(parser: argparse.ArgumentParser) -> None:
     add("-q", "--quiet", action="store_true", help="nothing but what the command writes")
     add("--gpus", metavar="LIST", help="only these GPUs: 0-3,6, UUIDs; sim:N simulates")
     add("--launch", metavar="WHAT", help="what starts its processes: as the key launch of a task file")
+    what = "before all that waits, in your decks, too (default)"
+    add("--next", action=argparse.BooleanOptionalAction, default=True, help=what)
 
 
 def fit(parser: argparse.ArgumentParser) -> None:
@@ -207,6 +209,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     more("--set", dest="keys", action="append", default=[], metavar="K=V", help="but for a value or key, as lr=0.05")
     more("--needs", action="append", default=[], metavar="TASK", help="a task that must succeed first, or a glob")
     more("--round", metavar="N", help="starts when the earlier rounds are done")
+    more("--next", action="store_true", help="before all that waits, in your other decks, too")
     more("--cwd", metavar="PATH", help="where it runs (default: here)")
     more("-s", "--start", action="store_true", help="start an engine if none runs the deck")
 

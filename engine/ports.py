@@ -180,8 +180,9 @@ class Launcher(Protocol):
         """Send *signal* to the members that catch it. Returns how many did."""
         ...
 
-    def gather(self, gpus: Sequence[str], task: str) -> None:
-        """Keep these GPUs from other decks as they come free, while *task* waits for several; () lets go."""
+    def gather(self, gpus: Sequence[str], task: str, first: Sequence[str] = ()) -> None:
+        """Keep these GPUs from other decks as they come free, while *task* waits for several; () lets go. Of *first*
+        the user's other decks leave what comes free to this one."""
         ...
 
     def members(self) -> Mapping[int, str]:

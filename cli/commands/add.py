@@ -123,6 +123,8 @@ def _addition(command: Command, folder: str) -> Addition:
     given = command.given
     like: str = given.get("like") or ""
     values = {key: str(given[name]) for key, name in _OPTIONS.items() if given.get(name) is not None}
+    if given.get("next"):
+        values["next"] = "true"
     if needs := given.get("needs"):
         values["needs"] = inline(list(needs))
     cwd: str | None = given.get("cwd")

@@ -85,7 +85,7 @@ class Attempts:
             case CheckDone():
                 self._done_check.check(effect.tasks)
             case Gather():
-                self._launcher.gather(effect.gpus, effect.task)
+                self._launcher.gather(effect.gpus, effect.task, effect.first)
             case _:
                 assert_never(effect)
 

@@ -52,6 +52,8 @@ def build(
         entry.tasks.append(task.index)
         deck.tasks.append(task)
         deck.by_name[spec.name] = task
+        if spec.next:
+            deck.next_tasks.append(task.index)
     named = Counter(output for spec in file.tasks for output in set(spec.outputs))
     deck.shared_outputs = {output for output, count in named.items() if count > 1}
     deck.learned.expect(spec.fingerprint for spec in file.tasks)

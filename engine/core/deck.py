@@ -186,6 +186,10 @@ class Deck:
     plan_due: bool = True
     gathering: tuple[str, ...] = ()
     """GPUs that are kept from other decks, as far as they are to be had, for a task that waits for several."""
+    wanted_next: tuple[str, ...] = ()
+    """GPUs that the user's other decks leave to this one as they come free."""
+    next_tasks: list[int] = field(default_factory=list[int])
+    """Tasks that go before other decks."""
     heads: dict[int, float] = field(default_factory=dict[int, float])
     """Since when something has been held for a queued task, which may be let go for a more urgent one meanwhile."""
     moved: set[int] = field(default_factory=set[int])

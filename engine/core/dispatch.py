@@ -8,6 +8,7 @@ from . import events as e
 from . import inputs as i
 from .deck import Deck, Task
 from .effects import CheckDone, Gather, Launch
+from .fit import bar, host_obstacle, need_of, starts_barred
 from .gone import doing
 from .phases import Queued
 from .readiness import arrivals, cached_by_outputs, cached_now, has_succeeded, reconsider, unproven
@@ -98,14 +99,31 @@ def _picked(deck: Deck, at: float) -> Choice:
 
 
 def gather(turn: Turn, reservation: Reservation | None) -> None:
-    """Let a task that needs several GPUs keep those that come free, or let them go."""
+    """Let a task that needs several GPUs keep those that come free, and one that is next go before other decks; or let
+    them go."""
     deck = turn.deck
     wanted: tuple[str, ...] = ()
     if reservation is not None and len(reservation.gpus) > 1:
         wanted = tuple(sorted(reservation.gpus))
-    if wanted != deck.gathering:
-        deck.gathering = wanted
-        turn.do(Gather(wanted, deck.tasks[reservation.task].name if wanted and reservation is not None else ""))
+    first = tuple(sorted(_wanted_next(deck, turn.at)))
+    if (wanted, first) != (deck.gathering, deck.wanted_next):
+        deck.gathering, deck.wanted_next = wanted, first
+        turn.do(Gather(wanted, deck.tasks[reservation.task].name if wanted and reservation is not None else "", first))
+
+
+def _wanted_next(deck: Deck, at: float) -> set[str]:
+    """GPUs that queued tasks which are next could have, did other decks leave them."""
+    wanted: set[str] = set()
+    if not deck.next_tasks or deck.cluster or deck.on_cpu or starts_barred(deck, at) is not None:
+        return wanted
+    for task in map(deck.tasks.__getitem__, deck.next_tasks):
+        if isinstance(task.phase, Queued) and task.decided and not task.held and host_obstacle(deck, task) is None:
+            need = need_of(deck, task)
+            for gpu in deck.gpus.values() if need.gpus else ():
+                obstacle = bar(deck, gpu, need, at)
+                if obstacle is None or obstacle.kind == "claimed":
+                    wanted.add(gpu.uuid)
+    return wanted
 
 
 def start(turn: Turn, placement: Placement) -> None:

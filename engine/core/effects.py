@@ -65,10 +65,12 @@ class CheckDone:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Keep these GPUs from other decks as they come free, while a task waits for several; none: let go."""
+    """Keep *gpus* from other decks as they come free, while *task* waits for several; none: let go."""
 
     gpus: tuple[str, ...]
     task: str = ""
+    first: tuple[str, ...] = ()
+    """Of these the user's other decks leave the first that comes free to this one, whose next task waits."""
 
 
 Effect = Launch | Stop | Warn | Examine | CheckDone | Gather

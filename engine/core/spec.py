@@ -209,6 +209,8 @@ class TaskSpec:
     after: tuple[str, ...] = ()
     """Names or globs that must have ended first, however."""
     priority: int = 0
+    next: bool = False
+    """Before all that waits: in its deck, and in the other decks of its user on this box."""
     outputs: tuple[str, ...] = ()
     """Absolute paths or globs that exit code 0 must leave behind, non-empty."""
     ladder: tuple[Work, ...] = ()

@@ -27,7 +27,20 @@ from .plan import Applied, Choices, FilePlan, Finished, Running, as_they_stand, 
 from .reading import Reader, Reading
 from .worker import Worker
 
-_RULES = ("priority", "round", "group", "barrier", "needs", "after", "tags", "entry", "params", "position", "line")
+_RULES = (
+    "priority",
+    "next",
+    "round",
+    "group",
+    "barrier",
+    "needs",
+    "after",
+    "tags",
+    "entry",
+    "params",
+    "position",
+    "line",
+)
 
 
 def without_changes_of_running(reading: Reading, plan: FilePlan, deck: Deck) -> Reading:

@@ -13,8 +13,8 @@ from ..core.spec import SET_AT_START, Command, DeckFile, DeckSettings, Policy, T
 
 IN_PLACE = frozenset(
     (
-        "priority", "round", "group", "barrier", "needs", "after", "tags", "entry", "params", "progress", "metrics",
-        "watch", "ladder",
+        "priority", "next", "round", "group", "barrier", "needs", "after", "tags", "entry", "params", "progress",
+        "metrics", "watch", "ladder",
         *({one.name for one in fields(Policy)} - SET_AT_START),
     )
 )  # fmt: skip

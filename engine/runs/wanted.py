@@ -61,6 +61,7 @@ def wanted_of(command: Command, environ: Mapping[str, str], verb: str = "run") -
         "command": escaped(line) if isinstance(line, str) else [escaped(word) for word in line],
         "cwd": escaped(cwd),
         **keys,
+        **({"next": True} if given.get("next") else {}),
         # Ctrl-C reaches it as it would without gpudeck.
         "stop_signal": "INT",
         # Two runs of one command are two runs: without this the second would count as done.

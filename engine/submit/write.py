@@ -268,7 +268,7 @@ _OF_TASKS: tuple[tuple[str, _Says, str], ...] = (
         lambda spec: spec.policy.success_codes != frozenset({0}),
         "what needs these tasks starts after exit 0 alone",
     ),
-    ("priority", lambda spec: spec.priority != 0, "jobs have the priority that Slurm gives them"),
+    ("priority", lambda spec: spec.priority != 0 or spec.next, "jobs have the priority that Slurm gives them"),
     (
         "timeout",
         lambda spec: spec.policy.timeout_s is not None and "time" in dict(spec.extras.slurm),

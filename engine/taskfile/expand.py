@@ -25,6 +25,8 @@ Variables = Mapping[str, "str | None"]
 _EXTRAS = frozenset({"launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm"})
 _NO_EXTRAS = Extras()
 _MAX_CHARACTERS = 2**30
+NEXT_PRIORITY = 1000
+"""Of a task with `next` that says no other."""
 """Of the commands and variables of all tasks."""
 
 
@@ -120,6 +122,7 @@ class Expansion:
             python_env=python.env,
             params=self._params(combination, shard),
             barrier=get("round_barrier", context.barrier),
+            priority=get("priority", NEXT_PRIORITY if get("next") else 0),
             outputs=_below(cwd, cast("tuple[str, ...]", get("outputs", ()))),
             ladder=plain.ladder,
             resume=plain.resume,

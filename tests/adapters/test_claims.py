@@ -302,3 +302,69 @@ def test_a_deck_that_has_ended_leaves_no_note(box: Box) -> None:
     box.end("a", "1")
     box.deck("a").close()
     assert sorted(path.name for path in box.folder.iterdir()) == ["gpus"]
+
+
+# -- a task that is next -----------------------------------------------------------------------------------------------
+
+
+def left_to(deck: str) -> str:
+    return f"left to deck {deck}, whose task is next"
+
+
+def test_a_gpu_that_comes_free_is_left_to_the_deck_whose_task_is_next(box: Box) -> None:
+    box.start("sweep", "1", "GPU-0")
+    box.deck("queue").gather((), "", GPUS[:1])
+    assert box.others("queue") == {"GPU-0": says("sweep")}
+    box.end("sweep", "1")
+    assert box.refused("sweep", "GPU-0") == {"GPU-0": left_to("queue")}
+    assert box.others("sweep") == {"GPU-0": left_to("queue")}
+    box.start("queue", "2", "GPU-0")
+    box.deck("queue").gather((), "")
+    assert box.others("sweep") == {"GPU-0": says("queue")}
+    box.end("queue", "2")
+    box.start("sweep", "3", "GPU-0")
+
+
+def test_other_gpus_than_those_that_it_can_use_are_not_left_to_it(box: Box) -> None:
+    box.deck("queue").gather((), "", GPUS[:1])
+    box.start("sweep", "1", "GPU-1")
+    assert box.others("sweep") == {"GPU-0": left_to("queue")}
+
+
+def test_of_a_deck_with_several_slots_on_each_gpu_one_gpu_is_emptied(box: Box) -> None:
+    for token, gpu in (("1", "GPU-0"), ("2", "GPU-0"), ("3", "GPU-1"), ("4", "GPU-1")):
+        box.start("sweep", token, gpu)
+    box.deck("queue").gather((), "", GPUS[:2])
+    box.end("sweep", "1")
+    assert box.refused("sweep", "GPU-0") == {"GPU-0": left_to("queue")}
+    box.end("sweep", "3")
+    box.start("sweep", "5", "GPU-1")
+    box.end("sweep", "2")
+    box.start("queue", "6", "GPU-0")
+
+
+def test_two_decks_whose_tasks_are_next_do_not_wait_for_each_other(box: Box) -> None:
+    box.deck("a").gather((), "", GPUS[:1])
+    box.deck("b").gather((), "", GPUS[:1])
+    box.start("a", "1", "GPU-0")
+    assert box.others("b") == {"GPU-0": says("a")}
+
+
+def test_who_goes_first_is_forgotten_with_its_engine(box: Box) -> None:
+    box.deck("queue").gather((), "", GPUS[:1])
+    assert box.refused("sweep", "GPU-0") == {"GPU-0": left_to("queue")}
+    box.engine_dies("queue")
+    box.start("sweep", "1", "GPU-0")
+
+
+def test_other_users_decks_are_asked_for_nothing(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.deck("queue").gather((), "", GPUS[:1])
+    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    assert box.others("sweep") == {}
+
+
+def test_gpus_that_are_kept_for_a_task_of_several_are_not_left_to_one_that_is_next(box: Box) -> None:
+    box.deck("sweep").gather(GPUS[:2], "gang")
+    box.deck("queue").gather((), "", GPUS[:1])
+    box.start("sweep", "gang", *GPUS[:2])
+    assert set(box.others("queue")) == set(GPUS[:2])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.commands.commands_rig import Commanded
 from tests.commands.run_rig import runs_of
+from tests.e2e.decks import until
 from tests.fakes import forked
 from tests.fakes.nvml_double.box import VARIABLE, Box
 from tests.fakes.nvml_double.build import KINDS, SONAME, library_folder, outside
@@ -16,6 +17,16 @@ DECK = """
     [[task]]
     name = "t"
     command = "read _ <gate"
+"""
+
+
+SWEEP = """
+    [deck]
+    name = "sweep"
+    [[task]]
+    name = "t-{i}"
+    matrix.i = [1, 2, 3]
+    command = "echo t-{i} >>order; read _ <gate"
 """
 
 
@@ -42,13 +53,62 @@ def test_a_run_waits_for_the_gpu_of_a_deck_and_says_whose_it_is(deck: Commanded,
     taken = deck.rows()["t"]["gpus"]
     run = deck.follow("run", "-n", "2", "echo mine")
     run.until("deck sweep of")
-    run.until("`gpudeck add -- COMMAND` puts a command into the queue of the deck here instead")
     assert runs_of(deck)["echo"]["state"] == "queued"
     other = deck.command("run", "--name", "other", "echo $CUDA_VISIBLE_DEVICES")
     assert other.out == f"{1 - taken[0]}\n"
     gate.let()
     done = run.finish()
     assert (done.code, done.out) == (0, "mine\n")
+    box.release()
+
+
+def test_a_run_goes_before_what_waits_in_a_sweep(deck: Commanded, tmp_path: Path) -> None:
+    box = Box(tmp_path / "box.txt", 1)
+    on_double(deck, box)
+    deck.write(SWEEP)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("t-1", "running")
+    urgent = deck.follow("run", "--name", "urgent", "echo urgent >>order")
+    urgent.until("urgent waits")
+    gate.let(1)
+    assert urgent.finish().code == 0
+    assert deck.lines("order") == ["t-1", "urgent"]
+    gate.let(2)
+    assert deck.command("wait").code == 0
+    assert deck.lines("order") == ["t-1", "urgent", "t-2", "t-3"]
+    box.release()
+
+
+def test_a_run_that_is_not_to_be_next_waits_until_a_sweep_leaves_a_gpu(deck: Commanded, tmp_path: Path) -> None:
+    box = Box(tmp_path / "box.txt", 1)
+    on_double(deck, box)
+    deck.write(SWEEP)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("t-1", "running")
+    patient = deck.follow("run", "--no-next", "--name", "patient", "echo patient >>order")
+    patient.until("patient waits")
+    gate.let(3)
+    assert patient.finish().code == 0
+    assert deck.lines("order") == ["t-1", "t-2", "t-3", "patient"]
+    box.release()
+
+
+def test_an_added_task_that_is_next_goes_before_other_decks(deck: Commanded, tmp_path: Path) -> None:
+    box = Box(tmp_path / "box.txt", 1)
+    on_double(deck, box)
+    deck.write(SWEEP)
+    deck.write('[deck]\nname = "other"\n[[task]]\nname = "o"\ncommand = "echo o >>order; read _ <gate"\n', "other.toml")
+    gate = deck.gate()
+    assert deck.command("start", "other.toml").code == 0
+    until(lambda: deck.lines("order") == ["o"])
+    assert deck.go().code == 0
+    assert deck.command("add", "--next", "--name", "added", "--", "sh", "-c", "echo added >>order").code == 0
+    until(lambda: "left to deck" in deck.command("explain", "-f", "other.toml", "o").out or deck.rows("added"))
+    gate.let(4)
+    assert deck.command("wait").code == 0
+    assert deck.lines("order") == ["o", "added", "t-1", "t-2", "t-3"]
     box.release()
 
 

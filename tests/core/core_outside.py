@@ -68,6 +68,7 @@ class Outside:
         task = self.deck.by_name.get(effect.task)
         assert effect.gpus == () or (task is not None and isinstance(task.phase, Queued)), "kept for nobody"
         assert len(effect.gpus) != 1
+        assert not effect.first or any(task.spec.next and isinstance(task.phase, Queued) for task in self.deck.tasks)
         self.kept = effect.gpus
 
     def judge(self, proc: Proc) -> e.Outcome:

@@ -184,3 +184,37 @@ def test_claims_are_no_facts() -> None:
     found.elsewhere["GPU-0"] = "deck other of bob has it (engine 1)"
     found.sample()
     assert len(found.facts) == before
+
+
+# -- a task that is next -----------------------------------------------------------------------------------------------
+
+
+def asked_for(found: World) -> list[tuple[str, ...]]:
+    return [effect.first for effect in found.effects if isinstance(effect, Gather)]
+
+
+def test_a_task_that_is_next_asks_other_decks_for_the_gpus_that_it_could_use_until_it_runs() -> None:
+    found = taken(spec("n", next=True, gpu_ids=("0", "1")), gpus=3, others=(0, 1, 2))
+    assert asked_for(found) == [("GPU-0", "GPU-1")]
+    del found.elsewhere["GPU-1"]
+    found.sample()
+    assert found.running() == {"n": (1,)}
+    assert asked_for(found)[-1] == ()
+
+
+def test_a_task_that_is_next_asks_for_no_gpu_that_nobody_could_leave_to_it() -> None:
+    found = taken(spec("n", next=True), gpus=2, others=(0,), settings=DeckSettings(gpus="all", foreign="avoid"))
+    assert found.running() == {"n": (1,)}
+    assert asked_for(found) == []
+
+
+def test_an_ordinary_task_asks_other_decks_for_nothing() -> None:
+    assert asked_for(taken(spec("a"), gpus=1)) == []
+
+
+def test_a_pause_or_a_hold_takes_back_what_a_task_that_is_next_asks_for() -> None:
+    for verb, names in (("pause", ()), ("hold", ("n",)), ("cancel", ("n",))):
+        found = taken(spec("n", next=True), gpus=1)
+        assert asked_for(found) == [("GPU-0",)]
+        found.verb(verb, *names)
+        assert asked_for(found)[-1] == (), verb

@@ -106,7 +106,7 @@ class FakeLauncher:
         self.warnings.append((token, signal))
         return self.listeners if token in self.pids else 0
 
-    def gather(self, gpus: Sequence[str], task: str) -> None:  # noqa: ARG002
+    def gather(self, gpus: Sequence[str], task: str, first: Sequence[str] = ()) -> None:  # noqa: ARG002
         self.gathered = tuple(gpus)
 
     def members(self) -> Mapping[int, str]:

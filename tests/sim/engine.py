@@ -14,7 +14,7 @@ from gpudeck.engine.attempts.attempts import Attempts
 from gpudeck.engine.attempts.environment import Box
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
-from gpudeck.engine.core.events import Fact
+from gpudeck.engine.core.events import AttemptEnded, Fact
 from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, Shutdown
 from gpudeck.engine.core.inputs import Process as GpuProcess
 from gpudeck.engine.core.phases import FINAL, NAMES
@@ -64,6 +64,8 @@ from tests.sim.wire import SimConnection, SimLock
 CARD_MIB = 24_000
 _SAMPLE_S = 10.0
 _CORES = 4
+_DRAFT_S = 1.0
+"""So long an edit is worked out at most."""
 _LAST_TURNS = 4
 """As an engine's last, see `engine.py`."""
 
@@ -393,8 +395,12 @@ class SimEngine:
         self.acts += 1
         if not self.applying:
             self._unasked(before, now)
-        if now.selected is not None:  # what runs belongs to the run, whatever is selected
-            now = replace(now, selected=now.selected | {task.name for task in self.deck.active.values()})
+        if now.selected is not None:  # what runs, as the edit is worked out, belongs to the run, whatever is selected
+            ran = {task.name for task in self.deck.active.values()}
+            facts = self.box.disks[self.name].facts
+            ends = (fact for fact in facts if isinstance(fact, AttemptEnded) and fact.at > self.box.now - _DRAFT_S)
+            ran |= {end.task for end in ends}
+            now = replace(now, selected=now.selected | ran)
         self.files.append((self.box.now, now))
         self._serving.renew()
         self.box.say(f"{self.name} has taken up its file")

@@ -102,7 +102,7 @@ class SimLauncher:
     def warn(self, token: str, signal: int) -> int:  # noqa: ARG002
         return 0
 
-    def gather(self, gpus: Sequence[str], task: str) -> None:
+    def gather(self, gpus: Sequence[str], task: str, first: Sequence[str] = ()) -> None:
         pass
 
     def members(self) -> Mapping[int, str]:

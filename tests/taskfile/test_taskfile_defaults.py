@@ -17,7 +17,9 @@ IN_POLICY = {key: f"{key}_s" for key in ("backoff", "timeout", "grace", "warn_be
     key: key for key in ("retries", "retry_on", "stop_signal", "warn_signal", "success_codes", "leftovers")
 }
 IN_EXTRAS = {"launch": "launch", "nodes": "nodes"}
-IN_SPEC = {key: key for key in ("round", "group", "needs", "after", "priority", "outputs", "tags", "env_required")}
+IN_SPEC = {
+    key: key for key in ("round", "group", "needs", "after", "priority", "next", "outputs", "tags", "env_required")
+}
 NONE_OF_IT = {"env", "on_oom", "metrics", "watch", "slurm", "distributed", "fingerprint_files"}
 """Tables and lists that are empty."""
 ELSEWHERE = {"enabled": True, "fingerprint_ignore": IGNORED_VARIABLES, "stderr": "separate"}

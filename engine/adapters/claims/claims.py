@@ -10,6 +10,7 @@ that waits for what it leaves do, for that is part of its work.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,6 +55,10 @@ class Claims:
         self._said = False
         self._claims: dict[str, _Claim] = {}
         self._gathering = _Claim(frozenset(), "")
+        self._first: frozenset[str] = frozenset()
+        """GPUs that the user's other decks are to leave to this one."""
+        self._leaving = ""
+        """A GPU with slots of ours that is filled no more, so that it comes free for another deck."""
         self._told: set[str] = set()
         """GPUs that our note names."""
         self._untold = False
@@ -81,6 +86,8 @@ class Claims:
             if opened is None:
                 self._claims[token] = claim
                 return None
+            if left := self._left_to_others(opened, wanted):
+                raise SpawnRefusedError("; ".join(sorted(set(left.values()))), tuple(left.items()))
             fd = self._take(opened, claim)
             if opened.lock.sound():
                 self._claims[token] = claim
@@ -120,13 +127,17 @@ class Claims:
             self._ready()
             self._take_missing()
 
-    def gather(self, gpus: Sequence[str], task: str) -> None:
-        """Keep these GPUs, idle or not, while *task* waits for several at once; none: let go.
+    def gather(self, gpus: Sequence[str], task: str, first: Sequence[str] = ()) -> None:
+        """Keep these GPUs, idle or not, while *task* waits for several at once; none: let go. Ask the user's other
+        decks to leave what comes free of *first* to this one.
 
-        Only one deck of the box does so at a time, so that two never wait for each other. Others go without.
+        Only one deck of the box gathers at a time, so that two never wait for each other. Others go without.
         """
-        self._gathering = _Claim(_real(gpus), task)
-        if self._gathering.gpus:
+        self._gathering, self._first = _Claim(_real(gpus), task), _real(first)
+        opened = self._ready() if self._first else self._open
+        if opened is not None:
+            opened.lock.wish(self._first)
+        if self._gathering.gpus or self._first:
             self._ready()
             self._take_missing()
             self._tell()
@@ -147,7 +158,7 @@ class Claims:
         self._take_missing()
         if self._untold:
             self._tell()
-        return self._others(wanted)
+        return {**self._left_to_others(opened, wanted), **self._others(wanted)}
 
     def close(self) -> None:
         """Let go of everything; attempts that run keep theirs through their wrappers. Idempotent."""
@@ -171,6 +182,7 @@ class Claims:
                 self._say(f"GPUs are not claimed for this deck alone, another one may use them too: {error}")
                 return None
             self._open = Board(lock, self._key)
+            lock.wish(self._first)
             self._take_missing()
         return self._open
 
@@ -217,7 +229,8 @@ class Claims:
                     held.seize(uuid)
         if self._gathering.gpus and held.may_gather():
             for uuid in self._gathering.gpus - held.gpus:
-                held.seize(uuid)
+                if uuid in self._first or not held.is_wished(uuid):
+                    held.seize(uuid)
         self._drop_unwanted()
         if held.gpus - before:
             self._tell()
@@ -243,6 +256,27 @@ class Claims:
         by_gpu = opened.by_gpu() if taken else {}
         return {uuid: describe(by_gpu.get(uuid), uuid, self._host) for uuid in taken if not self._lent(opened, uuid)}
 
+    def _left_to_others(self, opened: Board, gpus: Collection[str]) -> dict[str, str]:
+        """Which of these nothing of ours may start on now, because a task of another deck of the user is next, and the
+        words for it: those that are idle, and where none is the one of ours that is emptied for it."""
+        own = Counter(uuid for claim in self._claims.values() for uuid in claim.gpus)
+        kept = self._first | (self._gathering.gpus & opened.lock.gpus)
+        wished = {uuid for uuid in {*gpus, *own} - kept if opened.lock.is_wished(uuid)}
+        left = {uuid for uuid in wished if not own[uuid]}
+        self._leaving = self._leaving if self._leaving in wished else ""
+        if wished and not left:
+            self._leaving = self._leaving or min(wished, key=lambda uuid: (own[uuid], uuid))
+            left = {self._leaving}
+        if left.isdisjoint(gpus):
+            return {}
+        names = sorted({entry.deck for entry in opened.others() if entry.next and entry.user == self._login()})
+        words = f"left to deck {', '.join(names) or 'of yours'}, whose task is next"
+        return dict.fromkeys(sorted(left.intersection(gpus)), words)
+
+    def _login(self) -> str:
+        self._user = self._user or host.login_of(os.geteuid(), "user {}")
+        return self._user
+
     def _lent(self, opened: Board, uuid: str) -> bool:
         """Whether a GPU belongs to the attempt of another deck that we run in."""
         if not self._inside:
@@ -261,12 +295,11 @@ class Claims:
         if opened is None:
             return
         self._told, self._untold = set(opened.lock.gpus), False
-        self._user = self._user or host.login_of(os.geteuid(), "user {}")
         gpus: dict[str, dict[str, str]] = {uuid: {} for uuid in opened.lock.gpus}
         for token, claim in ((GATHERING, self._gathering), *self._claims.items()):
             for uuid in claim.gpus & opened.lock.gpus:
                 gpus[uuid][token] = claim.task
-        opened.write(Entry(self._deck, self._user, self._host, os.getpid(), gpus))
+        opened.write(Entry(self._deck, self._login(), self._host, os.getpid(), gpus, bool(self._first)))
 
 
 def _real(gpus: Collection[str]) -> frozenset[str]:

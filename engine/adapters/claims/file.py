@@ -56,7 +56,7 @@ def lock_folder(environ: Mapping[str, str], *, runtime: str = "/run/lock", tempo
 
 @lru_cache(maxsize=4096)
 def byte_of(uuid: str) -> int:
-    """A GPU's place in the file. Of 2**48 places: two GPUs of a box do not meet."""
+    """The place of a GPU, or a wish for one, in the file. Of 2**48 places: two of a box do not meet."""
     return 1 + int.from_bytes(blake2b(uuid.encode(), digest_size=6).digest(), "big")
 
 
@@ -66,6 +66,7 @@ class LockFile:
 
     def __init__(self, folder: str) -> None:
         self.gpus: set[str] = set()
+        self._wishes: set[str] = set()
         self.gang = False
         """It has the gang byte, and may keep idle GPUs."""
         self.folder = folder
@@ -150,6 +151,18 @@ class LockFile:
             unlock(self.fd, GANG_BYTE)
             self.gang = False
 
+    def wish(self, gpus: Collection[str]) -> None:
+        """Ask the user's other decks to leave these GPUs, as they come free, to this one. Several may ask."""
+        for uuid in self._wishes - set(gpus):
+            unlock(self.fd, _wish(uuid))
+        for uuid in set(gpus) - self._wishes:
+            lock(self.fd, _wish(uuid), shared=True)
+        self._wishes = set(gpus)
+
+    def is_wished(self, uuid: str) -> bool:
+        """Whether another deck of the user asks for it."""
+        return is_locked(self.fd, _wish(uuid))
+
     def keep_only(self, gpus: set[str]) -> None:
         for uuid in self.gpus - gpus:
             unlock(self.fd, byte_of(uuid))
@@ -167,6 +180,11 @@ class LockFile:
         """Another open file description of the same file, for a wrapper. Raises OSError."""
         fd = os.open(f"/proc/self/fd/{self.fd}", os.O_RDWR | os.O_CLOEXEC)
         return fd if fd >= _LOWEST_FD else _high(fd)
+
+
+def _wish(uuid: str) -> int:
+    """Only those of one user are heeded: on a shared box nobody goes before others."""
+    return byte_of(f"next\0{os.geteuid()}\0{uuid}")
 
 
 def lock(fd: int, byte: int, *, shared: bool) -> bool:

@@ -34,6 +34,8 @@ class Entry:
     pid: int
     gpus: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """By UUID: the tasks that it has the GPU for, by their attempts' tokens."""
+    next: bool = False
+    """A task of it goes before the user's other decks."""
 
 
 class Board:

@@ -120,10 +120,10 @@ class LocalLauncher:
         listening = [p for p in members if p.pid != attempt.pid and proc.catches(p.pid, signal)]
         return sum(send(process.pid, process.start_ticks, signal) for process in listening)
 
-    def gather(self, gpus: Sequence[str], task: str) -> None:
+    def gather(self, gpus: Sequence[str], task: str, first: Sequence[str] = ()) -> None:
         """See `ports.Launcher`."""
         if self._claims is not None:
-            self._claims.gather(gpus, task)
+            self._claims.gather(gpus, task, first)
 
     def members(self) -> Mapping[int, str]:
         """See `ports.Launcher`. Looking up a pid reads a few files, going through all of them reads whole trees."""

@@ -162,7 +162,7 @@ class SlurmLauncher:
         self._write(token, "warn", jobfiles.warn_text(_name(signal)))
         return 1
 
-    def gather(self, gpus: Sequence[str], task: str) -> None:
+    def gather(self, gpus: Sequence[str], task: str, first: Sequence[str] = ()) -> None:
         """See `ports.Launcher`: Slurm does that."""
 
     def members(self) -> Mapping[int, str]:
