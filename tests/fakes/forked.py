@@ -21,8 +21,8 @@ from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60.0
-_ENVIRONMENT = dict(os.environ)
-"""Of the fork server: that of the tests, before any of them has changed it."""
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""Of the fork server: that of the tests, before any of them has changed it; see conftest."""
 _MOST_FDS = 8
 NVML_LIBRARY = "GPUDECK_NVML_LIBRARY"
 """Names a library that every fork finds in the place of libnvidia-ml: LD_LIBRARY_PATH comes too late for them."""
