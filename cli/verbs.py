@@ -93,7 +93,13 @@ VERBS: dict[str, Verb] = {
             (o.any_tasks, o.wait, o.json, *_LOOKS),
             "select",
         ),
-        Verb("attach", "follow a deck that runs; Ctrl-C leaves and stops nothing", "gpudeck attach", _SHOWS, "none"),
+        Verb(
+            "attach",
+            "follow a deck that runs, or sit down at the terminal of a `run -i`; Ctrl-C, there Ctrl-\\, leaves it",
+            "gpudeck attach",
+            (o.attach, *_SHOWS),
+            "select",
+        ),
         Verb(
             "retry",
             "run tasks again that have ended",

@@ -14,7 +14,7 @@ import msgspec
 
 from ...engine.adapters import host
 from ...engine.client.connection import Connection, Gone
-from ...engine.client.place import Place
+from ...engine.client.place import Place, say
 from ...engine.command import Command
 from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.headless.output import HeadlessOptions, WatchOutput
@@ -40,6 +40,7 @@ from ...engine.protocol.picture import Picture
 from ...engine.protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ...engine.protocol.wire import Event, GpuRow, TaskRow
 from ...engine.protocol.words import counts_text
+from ...engine.taskfile.options import RunOptions
 from .rows import gpu_note
 
 _BROKEN_PIPE = 141
@@ -47,6 +48,8 @@ _BROKEN_PIPE = 141
 
 def run(command: Command) -> int:
     """Follow the deck's engine. Returns the exit code of the run, 130 after Ctrl-C."""
+    if command.words:
+        return _sit_down(command)
     place = Place.of(command)
     connection = place.attach()
     if connection is None:
@@ -54,6 +57,30 @@ def run(command: Command) -> int:
         raise EngineUnavailableError("no engine runs this deck: `gpudeck` starts one, `gpudeck status` shows the deck")
     place.tell_environment()
     return _follow(place, connection, HeadlessOptions(), time.time())
+
+
+def _sit_down(command: Command) -> int:
+    """At the terminal of a command that `gpudeck run -i` runs. Returns 0, also when it ends meanwhile."""
+    from ...engine.client.files import queue_file
+    from ...engine.decks.states import find_state
+    from .terminal import has_terminal, refuse_no_terminal, sit_at
+
+    name, *others = command.words
+    if others:
+        raise UsageError(f"attach takes one task, got {', '.join(command.words)}")
+    path = queue_file()
+    state = find_state(path, RunOptions()) if os.path.isfile(path) else None
+    unknown = UsageError(f"{name}: no command of this name runs on a terminal of `gpudeck run -i`")
+    if state is None or not has_terminal(state.path, name):
+        raise unknown
+    refuse_no_terminal()
+    try:
+        how = sit_at(state.path, name)
+    except OSError:
+        raise unknown from None
+    if how == "left":
+        say(f"{name} goes on: `gpudeck attach {name}` sits down at it again")
+    return 0
 
 
 def run_or_attach(command: Command) -> int:

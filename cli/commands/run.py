@@ -8,23 +8,27 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from ...engine.adapters.inotify import Writes
+from ...engine.adapters.processes.terminal import command_of
 from ...engine.client.connection import Connection, Gone, SaidGoodbye
 from ...engine.client.files import Home, queue_home
 from ...engine.client.place import say
 from ...engine.command import Command
 from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.logs.files import AttemptPaths, LogFolder
-from ...engine.protocol.states import DONE, ENDED
+from ...engine.protocol.states import ACTIVE, DONE, ENDED
 from ...engine.protocol.wire import TaskRow
 from ...engine.runs.book import Book
 from ...engine.runs.engines import TELL_S, WAITS, Asked, Engines, Wait
 from ...engine.runs.wanted import Wanted, wanted_of
+from ...engine.taskfile.placeholders import escaped
 from ...engine.text import field_text
 from .logs import LogFeed, PrintedLog, Printer, Sink
 from .screen import Screen, print_json
+from .terminal import refuse_no_terminal, sit_at
 
 
 class CommandNotFoundError(DeckError):
@@ -77,6 +81,8 @@ def run(command: Command) -> int:
         raise UsageError("run needs no task file: `gpudeck add -- COMMAND` puts a command into one")
     wanted = wanted_of(command, os.environ)
     refuse_missing(wanted.command, wanted.environment)
+    if command.flag("interactive") and not command.flag("detach"):
+        refuse_no_terminal()
     return queue(command, wanted, detach=command.flag("detach"))
 
 
@@ -85,6 +91,9 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
     as_root = command.flag("as_root")
     home = queue_home(as_root=as_root)
     on_cpu = wanted.entry["gpus"] == 0
+    interactive = command.flag("interactive")
+    if interactive:
+        wanted = on_terminal(wanted, home.state)
     engines = Engines(home, os.environ, simulated=wanted.simulated, as_root=as_root, on_cpu=on_cpu)
     with Asked() as asked:
         engines.tidy()
@@ -101,9 +110,21 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
             else:
                 print(field_text(name))
             if not command.flag("quiet"):
-                say(f"`gpudeck logs --queue {name} -f` follows it, `gpudeck cancel --queue {name}` stops it")
+                follows = f"attach {name}` sits down at it" if interactive else f"logs --queue {name} -f` follows it"
+                say(f"`gpudeck {follows}, `gpudeck cancel --queue {name}` stops it")
             return 0
-        return Follower(home, name, engines, asked, _silent if command.flag("quiet") else say).follow(connection)
+        quietly = _silent if command.flag("quiet") else say
+        return Follower(home, name, engines, asked, quietly, terminal=interactive).follow(connection)
+
+
+def on_terminal(wanted: Wanted, state: str) -> Wanted:
+    """The same command on a terminal that is held in the folder of the queue's *state*. Raises UsageError."""
+    if "launch" in wanted.entry:
+        raise UsageError("-i and --launch: several processes cannot sit at one terminal")
+    line = wanted.command
+    words = ["bash", "-c", line] if isinstance(line, str) else line
+    held = [escaped(word) for word in command_of(state, words)]
+    return replace(wanted, entry={**wanted.entry, "command": held})
 
 
 def _silent(_: str) -> None:
@@ -146,12 +167,27 @@ ENGINES = 5
 """So many engines may be lost under one run before something is taken to be wrong."""
 BROKEN_PIPE = 141
 _DRAIN_S = 0.001
+_LOOK_S = 0.02
+"""A terminal is there, and a row settled, within some hundredths of a second."""
 
 
 class Follower:
     """Of one run, through the engines that it may need."""
 
-    def __init__(self, home: Home, name: str, engines: Engines, asked: Asked, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        name: str,
+        engines: Engines,
+        asked: Asked,
+        say: Callable[[str], None],
+        *,
+        terminal: bool = False,
+    ) -> None:
+        """*terminal*: it has one, at which we sit down."""
+        self._terminal = terminal
+        self._sat = 0
+        """The attempt at whose terminal we sat until it ended."""
         self._home = home
         self._name = name
         self._engines = engines
@@ -200,12 +236,16 @@ class Follower:
             if row.state == "unknown":
                 raise EngineUnavailableError(f"what became of {self._name} cannot be proven; {self._where()}")
             self._hand_on(connection)
+            if self._terminal and row.state in ACTIVE and row.attempt > self._sat:
+                if (code := self._sit(row)) is not None:
+                    return code
+                more = True
             waits = row.state in WAITS
             if waits:
                 self._wait.tell(connection)
             else:
                 self._wait.over(row)
-            most_s = 0 if more else TELL_S if waits else None
+            most_s = _LOOK_S if more and self._terminal else 0 if more else TELL_S if waits else None
             self._writes.wait([connection.fileno(), self._asked.fileno()], most_s)
             self._asked.clear()
             for _ in connection.messages(_DRAIN_S):
@@ -222,14 +262,29 @@ class Follower:
             if number > 1:
                 self._say(f"{self._name}: attempt {number}")
             self._attempt = number
-        return self._output.show()
+        return not self._terminal and self._output.show()
+
+    def _sit(self, row: TaskRow) -> int | None:
+        """At its terminal, once there is one. Returns the exit code where the user leaves."""
+        self._wait.over(row)
+        try:
+            how = sit_at(self._home.state, self._name, asked=self._asked.fileno())
+        except OSError:  # it has not been made yet, or is gone
+            return None
+        if how == "ended":
+            self._sat = row.attempt
+        if how not in ("left", "hung up"):
+            return None
+        self._say(f"{self._name} goes on: `gpudeck attach {self._name}` sits down at it again")
+        return 0 if how == "left" else 128 + signal.SIGHUP
 
     def _end(self, row: TaskRow) -> int:
-        self._output.end()
-        signal = self._asked.first if self._asked.handled else None
+        if not self._terminal:
+            self._output.end()
+        stopped_by = self._asked.first if self._asked.handled else None
         if words := last_words(row):
             self._say(words)
-        return exit_of(row, signal)
+        return exit_of(row, stopped_by)
 
     # -- signals ------------------------------------------------------------------------------------------------------
 

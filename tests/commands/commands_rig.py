@@ -192,7 +192,7 @@ class Typed:
 
     def __init__(self, deck: Deck, words: Sequence[str], *, columns: int = 100) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+        self.resize(30, columns)
         env = {**deck.env, "TERM": "xterm-256color"}
         env.pop("NO_COLOR", None)
         self.process: subprocess.Popen[bytes] | forked.Forked
@@ -218,6 +218,9 @@ class Typed:
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def hang_up(self) -> None:
         """Close the window."""

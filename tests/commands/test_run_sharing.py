@@ -73,25 +73,9 @@ def test_a_run_goes_before_what_waits_in_a_sweep(deck: Commanded, tmp_path: Path
     urgent.until("urgent waits")
     gate.let(1)
     assert urgent.finish().code == 0
-    assert deck.lines("order") == ["t-1", "urgent"]
     gate.let(2)
     assert deck.command("wait").code == 0
     assert deck.lines("order") == ["t-1", "urgent", "t-2", "t-3"]
-    box.release()
-
-
-def test_a_run_that_is_not_to_be_next_waits_until_a_sweep_leaves_a_gpu(deck: Commanded, tmp_path: Path) -> None:
-    box = Box(tmp_path / "box.txt", 1)
-    on_double(deck, box)
-    deck.write(SWEEP)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("t-1", "running")
-    patient = deck.follow("run", "--no-next", "--name", "patient", "echo patient >>order")
-    patient.until("patient waits")
-    gate.let(3)
-    assert patient.finish().code == 0
-    assert deck.lines("order") == ["t-1", "t-2", "t-3", "patient"]
     box.release()
 
 

@@ -1,0 +1,98 @@
+"""`gpudeck run -i`: a shell or a debugger on a GPU, at a terminal that can be left and come back to."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+
+from tests.commands.commands_rig import Commanded, Typed, typed
+from tests.commands.run_rig import ONE, state_of, until_run
+from tests.e2e.decks import until
+
+pytestmark = pytest.mark.terminal
+SHELL = (*ONE, "-i", "--name", "sh", "--", "bash", "--norc", "-i")
+
+
+def asked(terminal: Typed, line: str, answer: str) -> None:
+    """Type a line into the shell and wait for its answer, which the echo of the line does not have."""
+    assert answer not in line
+    terminal.type(f"{line}\n")
+    terminal.until(answer)
+
+
+def test_what_is_typed_goes_to_the_command_on_its_gpu_and_its_exit_code_comes_back(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo gpu=$CUDA_VISIBLE_DEVICES$((1+1))", "gpu=02")
+        asked(terminal, "stty size | tr ' ' x", "30x100")
+        terminal.type("exit 7\n")
+        assert terminal.finish() == 7
+    assert "gpu=02" in deck.command("logs", "--queue", "sh").out
+
+
+def test_ctrl_c_is_for_what_runs_there(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo be''gin; sleep 1000; echo code=$?", "begin")
+        terminal.type("\x03")
+        asked(terminal, "echo al''ive", "alive")
+        terminal.type("exit\n")
+        terminal.finish()
+
+
+def test_who_leaves_finds_it_as_it_was_and_what_was_shown_last(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "mine=4''2; echo set=$mine", "set=42")
+        terminal.type("\x1c")
+        assert terminal.finish() == 0
+        terminal.until("gpudeck attach sh")
+    assert state_of(deck, "sh") == "running"
+    with typed(deck, "attach", "sh") as terminal:
+        terminal.until("set=42")
+        asked(terminal, "echo again=$mine", "again=42")
+        terminal.type("exit\n")
+        assert terminal.finish() == 0
+    until_run(deck, "sh", "succeeded")
+
+
+def test_a_line_that_is_cut_leaves_it_running(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo re''ady", "ready")
+        terminal.process.send_signal(signal.SIGHUP)  # as the kernel does then
+        terminal.finish()
+    assert state_of(deck, "sh") == "running"
+    assert deck.command("cancel", "--queue", "sh").code == 0
+    until_run(deck, "sh", "cancelled")
+
+
+def test_it_goes_on_through_kill_9_of_its_engine(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo re''ady", "ready")
+        deck.kill_engine()
+        asked(terminal, "echo al''ive", "alive")
+        terminal.type("exit 3\n")
+        assert terminal.finish() == 3
+
+
+def test_a_window_that_changes_its_size_is_told(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "trap 'stty size | tr \" \" x' WINCH; echo re''ady", "ready")
+        terminal.resize(40, 120)
+        terminal.process.send_signal(signal.SIGWINCH)
+        until(lambda: re.search(r"40x120", terminal.shown))
+        terminal.type("exit\n")
+        terminal.finish()
+
+
+def test_without_a_terminal_it_is_refused_and_nothing_is_left(deck: Commanded) -> None:
+    done = deck.command(*SHELL)
+    assert (done.code, done.err) == (2, "gpudeck: there is no terminal here to pass on\n")
+    assert deck.command("ls", "--queue").code == 2
+    several = deck.command(*ONE, "-i", "-d", "--launch", "torchrun", "--", "true")
+    assert (several.code, "several processes" in several.err) == (2, True)
+
+
+def test_what_has_no_terminal_cannot_be_sat_at(deck: Commanded) -> None:
+    with typed(deck, "attach", "nobody") as terminal:
+        assert terminal.finish() == 2
+        assert "nobody: no command of this name runs on a terminal" in terminal.shown
