@@ -55,7 +55,7 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "add",
-            "put a command, or a task like another, into the task file and the queue of its deck",
+            "put a command, or a task like another, into the task file and its deck; without a file into your own queue",
             "gpudeck add --like train-sym-0.5 --set lr=0.05",
             (o.add, o.profile, o.task_options, o.json, o.as_root),
             "other",
@@ -283,6 +283,7 @@ _HABITS = {
     "rm remove delete scancel": "`gpudeck cancel SEL` takes tasks off the queue, `gpudeck clean` removes old logs",
     "sbatch enqueue push": "`gpudeck add -- CMD` puts a command into the queue",
     "srun exec": "`gpudeck run -- CMD` runs a command on free GPUs",
+    "shell bash sh srun-pty interactive": "`gpudeck run -i -- bash` opens a shell on a free GPU",
     "describe info scontrol": "`gpudeck show TASK` tells everything about a task",
     "suspend": "`gpudeck pause` starts nothing more, `gpudeck hold SEL` keeps tasks from starting",
     "shutdown quit exit down": "`gpudeck stop` ends the engine",

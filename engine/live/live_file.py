@@ -286,7 +286,7 @@ class LiveFile:
             return plan
         allowed = without_changes_of_running(reading, plan, self._opened.deck) if plan.changed_running else reading
         finished = "rerun" if "changed" in self._opened.deck.run.takes else "flag"
-        waiting = tuple(change.name for change in plan.changed_waiting)
+        waiting = tuple(change.name for change in (*plan.changed_waiting, *plan.changed_finished))  # may run by now
         try:
             applied = await self._perform(allowed, Choices(finished=finished, waiting=waiting))
         except HasStartedError:

@@ -151,6 +151,8 @@ def _out_of_queue(job: Job) -> Step:
     seen, asked_at = job.seen, job.cancelled_at
     if not job.id:
         return "wait"
+    if seen.renumbered:  # its own left with the controller's state
+        return "forget"
     if asked_at is None:
         return "cancel" if seen.over_since is None else "wait"
     if asked_at != float("inf") and seen.over_since is not None:
