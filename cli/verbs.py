@@ -55,7 +55,7 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "add",
-            "put a command, or a task like another, into the task file and its deck; without a file into your own queue",
+            "put a command, or a task like another, into the task file and its deck; without one into your queue",
             "gpudeck add --like train-sym-0.5 --set lr=0.05",
             (o.add, o.profile, o.task_options, o.json, o.as_root),
             "other",
