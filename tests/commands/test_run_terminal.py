@@ -84,6 +84,17 @@ def test_a_window_that_changes_its_size_is_told(deck: Commanded) -> None:
         terminal.finish()
 
 
+def test_a_long_text_that_is_pasted_arrives_whole_while_the_command_writes(deck: Commanded) -> None:
+    count = "import sys, tty; tty.setraw(0); print('re' + 'ady', flush=True)\nn = 0\n"
+    count += "while n < 300000:\n    data = sys.stdin.buffer.raw.read(4096); n += len(data)\n"
+    count += "    sys.stdout.write('.' * 4 * len(data)); sys.stdout.flush()\nprint('all of it')"
+    with typed(deck, *ONE, "-i", "--name", "count", "--", "python3", "-c", count) as terminal:
+        terminal.until("ready")
+        terminal.type("x" * 300000)
+        terminal.until("all of it")
+        assert terminal.finish() == 0
+
+
 def test_without_a_terminal_it_is_refused_and_nothing_is_left(deck: Commanded) -> None:
     done = deck.command(*SHELL)
     assert (done.code, done.err) == (2, "gpudeck: there is no terminal here to pass on\n")

@@ -35,6 +35,10 @@ LAST_BYTES = 4096
 """So much of what was written before it sat down a client is shown."""
 _BEHIND_BYTES = 1 << 20
 """A client that is so far behind is sent away: it must not hold the command up."""
+_TYPED_BYTES = 1 << 16
+"""While the command has so much still to read, a client is not listened to."""
+_DRAIN_S = 1.0
+"""So long what a command has left in the background may go on to write after its end."""
 HANG_UP_S = 5.0
 """After a signal the command has this long; then its terminal hangs up, which ends shells, too."""
 
@@ -78,6 +82,7 @@ class Terminal:
         self._client: socket.socket | None = None
         self._heard = b""
         self._unsent = b""
+        self._typed = b""
         self._last = b""
         self._hang_up_at: float | None = None
         self._dry = False
@@ -90,6 +95,7 @@ class Terminal:
         self.pid, self._master = pty.fork()
         if self.pid == 0:
             _become(words)
+        os.set_blocking(self._master, False)
         self._resize(*_FIRST_SIZE)
 
     def run(self) -> int:
@@ -98,7 +104,8 @@ class Terminal:
             self._wait()
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
-                while self._pass_on():
+                until = time.monotonic() + _DRAIN_S
+                while self._pass_on() and time.monotonic() < until:
                     pass
                 self._leave()
                 return status
@@ -106,10 +113,13 @@ class Terminal:
     def _wait(self) -> None:
         left_s = None if self._hang_up_at is None else max(0.0, self._hang_up_at - time.monotonic())
         poll = select.poll()
-        for fd in (self._told, self._listener.socket.fileno(), *(() if self._dry else (self._master,))):
+        for fd in (self._told, self._listener.socket.fileno()):
             poll.register(fd, select.POLLIN)
+        if not self._dry:
+            poll.register(self._master, select.POLLIN | (select.POLLOUT if self._typed else 0))
         if self._client is not None:
-            poll.register(self._client.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))
+            listens = select.POLLIN if len(self._typed) < _TYPED_BYTES else 0
+            poll.register(self._client.fileno(), listens | (select.POLLOUT if self._unsent else 0))
         ready = dict(poll.poll(None if left_s is None else int(left_s * 1000) + 1))
         if self._told in ready:
             self._obey()
@@ -120,7 +130,10 @@ class Terminal:
             self._hear()
         if self._listener.socket.fileno() in ready:
             self._welcome()
-        if self._master in ready:
+        events = ready.get(self._master, 0)
+        if events & select.POLLOUT:
+            self._type()
+        if events & ~select.POLLOUT:
             self._dry = not self._pass_on()
 
     def _pass_on(self) -> bool:
@@ -131,7 +144,8 @@ class Terminal:
             data = os.read(self._master, _BLOCK)
         except OSError:  # EIO: all that had it open have closed it
             return False
-        _write_all(1, data)
+        with contextlib.suppress(OSError):  # a full disk is no reason to end a session
+            _write_all(1, data)
         self._last = (self._last + data)[-LAST_BYTES:]
         self._send(data)
         return bool(data)
@@ -195,8 +209,17 @@ class Terminal:
             if kind == SIZE and length == _SIZE.size:
                 self._resize(*_SIZE.unpack(said))
             elif kind == KEYS:
-                with contextlib.suppress(OSError):
-                    _write_all(self._master, said)
+                self._typed += said
+                self._type()
+
+    def _type(self) -> None:
+        """As much as the command takes."""
+        try:
+            self._typed = self._typed[os.write(self._master, self._typed) :] if self._typed else b""
+        except BlockingIOError:
+            return
+        except OSError:  # nobody has the terminal open
+            self._typed = b""
 
     # -- the command --------------------------------------------------------------------------------------------------
 
