@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -133,6 +135,9 @@ def _start(
             if process is None or not process.live:
                 raise _last_words(said.read(), path)
             if connection := _attach_new(path, options, takeover=takeover):
+                if connection.hello.pid != pid:  # it waits for the lock, and would go on with what is stopped meanwhile
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
                 return connection
             time.sleep(_LOOK_S)
     raise EngineUnavailableError(f"the engine {pid} takes too long to start: `gpudeck status` tells whether it has")

@@ -524,3 +524,13 @@ async def test_apply_keep_keeps_the_results_of_tasks_that_an_earlier_edit_has_ch
     assert "good (command): they keep their results" in (await desk.command("apply", "--dry-run", "--keep")).out
     assert (await desk.command("apply", "--keep", "-y")).out.splitlines()[-1] == "apply: 1 result kept: good"
     await keeps_its_result(desk)
+
+
+def test_of_two_starts_in_one_moment_none_goes_on_with_what_is_stopped_then(deck: Commanded) -> None:
+    deck.write(GATED)
+    deck.gate()
+    starts = [deck.follow("start") for _ in range(3)]
+    assert [start.finish().code for start in starts] == [0, 0, 0]
+    assert deck.command("stop", "--tasks").code == 0
+    until(lambda: not deck.engines_alive())
+    assert {row["state"] for row in deck.rows().values()} == {"queued"}
