@@ -11,10 +11,11 @@ from ...engine.client.attach import attach, has_engine
 from ...engine.client.connection import Connection
 from ...engine.client.place import Place
 from ...engine.command import Command
+from ...engine.core.phases import Cached, Succeeded
 from ...engine.decks.options import decode, describe, which
 from ...engine.protocol.wire import DeckHead
 from ...engine.taskfile.options import RunOptions
-from ...engine.text import field_text, plural
+from ...engine.text import field_text, names_text, plural
 from .screen import tell
 from .stop import stop_engine, wait_for_lock
 
@@ -43,6 +44,12 @@ def run(command: Command) -> int:
         return 0
     if left_out:
         place.say(left_out)
+    if not (counts.running or counts.queued) and (lost := _without_outputs(place)):
+        them = "it" if len(lost) == 1 else "them"
+        place.say(
+            f"{names_text(lost)} succeeded, and the outputs are gone or another attempt's by now: `gpudeck retry` with "
+            f"the name{'s' * (len(lost) > 1)} makes {them} again, so does the next `gpudeck --headless`"
+        )
     if place.options.skip_existing is False:
         place.say(
             "--no-skip-existing: what never ran runs although its outputs exist; what has ended stays so until "
@@ -50,6 +57,18 @@ def run(command: Command) -> int:
         )
     place.say("`gpudeck` opens its screen, `gpudeck status` looks, `gpudeck stop` ends the engine")
     return 0
+
+
+def _without_outputs(place: Place) -> list[str]:
+    """Finished tasks whose outputs no longer show that they are done. Looks at the outputs of each."""
+    from ...engine.attempts.outputs import is_done
+    from ...engine.decks.offline import open_offline
+    from ...engine.decks.other_decks import OtherDecks
+
+    found = open_offline(place.path, place.options, place.environ)
+    deck, others = found.deck, OtherDecks(found.file)
+    done = (task for task in deck.tasks if task.selected and isinstance(task.phase, (Succeeded, Cached)))
+    return [task.name for task in done if task.spec.outputs and not is_done(deck, task, found.logs, others.at)]
 
 
 def _make_way(place: Place) -> None:

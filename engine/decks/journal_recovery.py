@@ -252,12 +252,13 @@ def refuse_strangers(attempts_dir: str, file: DeckFile, told: Recorded) -> None:
         if wrapper.living():
             lines.append(_stranger(file, "an attempt", wrapper.pid, "that the journal does not know"))
     if not told.tokens and not lines:
-        lines += _left_without_state(file)
+        lines += left_without_state(file)
     if lines:
         raise UsageError("\n".join(lines))
 
 
-def _left_without_state(file: DeckFile) -> Iterator[str]:
+def left_without_state(file: DeckFile) -> Iterator[str]:
+    """A line for each attempt that still runs though the state folder, which knew of it, is gone."""
     log_dir = file.settings.log_dir
     has_logs = os.path.isdir(log_dir) and os.listdir(log_dir)
     sessions: Mapping[str, int] = _sessions() if has_logs else {}

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from ..core.deck import Deck, Task
-from ..core.phases import ACTIVE, FINAL, Phase
+from ..core.marks import is_of_other_work
+from ..core.phases import ACTIVE, FINAL, Cached, Phase, Succeeded
 from ..core.spec import SET_AT_START, Command, DeckFile, DeckSettings, Policy, TaskSpec, alike
 
 IN_PLACE = frozenset(
@@ -72,6 +73,8 @@ class FilePlan:
     """Settings that change only when the deck is opened again."""
     reordered: bool = False
     """The tasks stand in another order."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """Of those above: a task, and under which name its work was done, or runs, so that it counts for it."""
 
     def __bool__(self) -> bool:
         return any(getattr(self, one.name) for one in fields(self)[2:])
@@ -90,9 +93,31 @@ def make_plan(deck: Deck, old: DeckFile, new: DeckFile, digest: str, settings_la
         digest=digest,
         settings_now=now,
         settings_later=later,
+        renamed=_renamed(deck, new, [_name(item) for key in _NEW_WORK for item in found.lists.get(key, ())]),
         reordered=names != sorted(names, key=lambda name: deck.by_name[name].index),
         **{name: tuple(items) for name, items in found.lists.items()},  # pyright: ignore[reportArgumentType]
     )
+
+
+_NEW_WORK = ("added", "changed_finished")
+
+
+def _name(item: Change | str) -> str:
+    return item if isinstance(item, str) else item.name
+
+
+def _renamed(deck: Deck, new: DeckFile, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Which of *names*, whose work is new to them, have that of another task, which has it no longer."""
+    wanted = set(names)
+    works = {spec.name: spec.fingerprint for spec in new.tasks}
+    before: dict[str, str] = {}
+    for task in deck.tasks if wanted else ():
+        if task.attempt() is not None or (isinstance(task.phase, (Succeeded, Cached)) and not is_of_other_work(task)):
+            work = task.begun_spec.fingerprint
+            if works.get(task.name) != work:
+                before.setdefault(work, task.name)
+    found = ((name, before[work]) for name, work in works.items() if name in wanted and work in before)
+    return tuple((name, other) for name, other in found if name != other)
 
 
 class _Sorting:

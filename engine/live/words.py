@@ -36,6 +36,10 @@ _MEANS = {
 }
 
 
+_OF_WORK = ("added", "changed_finished", "gone_finished", "gone_running")
+"""Kinds in which what has only another name is not told: it has a line of its own."""
+
+
 def summary(plan: FilePlan) -> str:
     """ "3 added, 1 changed (running), 2 gone": one line; "" for a plan without changes."""
     parts = [f"{len(getattr(plan, key))} {words}" for key, words in _KINDS if getattr(plan, key)]
@@ -61,10 +65,16 @@ def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str
     """The whole plan, a line for each kind of change. *keep*: finished tasks keep their results."""
     means = {**_MEANS, "changed_finished": _KEPT} if keep else _MEANS
     found: list[str] = []
+    others = {name for pair in plan.renamed for name in pair}
     for key, words in _KINDS:
-        items = getattr(plan, key)
+        apart = others if key in _OF_WORK else ()
+        items = [item for item in getattr(plan, key) if (item if isinstance(item, str) else item.name) not in apart]
         if items:
             found += [f"{words:<21} {_names(items, named)}: they {means[key]}", *_example(items)]
+    if plan.renamed:
+        texts = [f"{name} (was {other})" for name, other in plan.renamed]
+        same = _names(texts, named)
+        found.append(f"{'the same work':<21} {same}: what was done, or runs, under the other name counts")
     found += [_setting(change, "now") for change in plan.settings_now]
     found += [_setting(change, "when the deck is opened again") for change in plan.settings_later]
     if plan.reordered:

@@ -85,6 +85,10 @@ def test_two_finished_ones_that_swap_their_names_are_found_done_by_apply(deck: C
     deck.write(swapped("echo one >> ups", "echo other >> ups"))
     assert deck.command("--headless").code == 0
     deck.write(swapped("echo other >> ups", "echo one >> ups"))
+    planned = deck.command("apply", "--dry-run").out
+    assert "(was " in planned
+    assert "under the other name counts" in planned
+    assert "run again" not in planned
     assert deck.command("apply", "-y").code == 0
     assert deck.command("wait").code == 0
     assert (deck.rows()["a"]["state"], deck.lines("ups")[2:]) == ("cached", [])

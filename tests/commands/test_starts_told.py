@@ -268,3 +268,37 @@ async def test_a_plan_names_rerun_stale_only_where_something_would_become_stale(
     told = (await desk.command("plan")).out
     assert "with a screen a would wait for you" in told
     assert "rerun_stale" not in told
+
+
+LEAVING = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "left"
+    command = "echo done >out"
+    outputs = ["out"]
+"""
+
+
+def test_a_start_names_what_has_lost_its_outputs_and_would_wait_for_you(deck: Commanded) -> None:
+    deck.write(LEAVING)
+    assert deck.run().code == 0
+    assert "outputs are gone" not in deck.command("start").err
+    deck.command("stop")
+    (deck.folder / "out").unlink()
+    said = deck.command("start").err
+    assert "left succeeded, and the outputs are gone or another attempt's by now: `gpudeck retry`" in said
+
+
+def test_status_names_what_runs_where_the_state_was_removed_under_it(deck: Commanded) -> None:
+    deck.write(PAIR)
+    gate = deck.gate()
+    assert deck.command("start").code == 0
+    deck.until_state("a", "running")
+    until((deck.folder / "logs/a/attempt-1.json").exists)
+    deck.kill_engine()
+    shutil.rmtree(deck.folder / ".gpudeck")
+    said = deck.command("status").err
+    assert "a attempt 1 still runs" in said
+    assert "was removed" in said
+    gate.let()

@@ -104,14 +104,16 @@ async def test_z_shows_the_pane_that_has_the_keys_alone_and_all_of_them_again(si
         table, panes = table_of(rig), rig.app.screen.query_one(GpuPanes)
         before = table.size
         await rig.press("z")
-        assert (table.size.width, panes.display and panes.region.area) == (size[0], 0)
+        await rig.until(
+            lambda: (table.size.width, panes.display and panes.region.area) == (size[0], 0), "the table alone"
+        )
         assert table.size.width * table.size.height > before.width * before.height
         await rig.press("z")
-        assert table.size == before
+        await rig.until(lambda: table.size == before, "all panes")
         await rig.press("tab", "z")
-        assert (table.region.area, panes.size.width >= size[0] - 1) == (0, True)
+        await rig.until(lambda: (table.region.area, panes.size.width >= size[0] - 1) == (0, True), "the GPUs alone")
         await rig.press("tab")
-        assert table.size == before
+        await rig.until(lambda: table.size == before, "all panes again")
 
 
 async def test_the_palette_finds_actions_by_the_words_of_other_tools() -> None:
