@@ -36,7 +36,7 @@ _MEANS = {
 }
 
 
-_OF_WORK = ("added", "changed_finished", "gone_finished", "gone_running")
+_NEW, _GONE = ("added", "changed_finished"), ("gone_finished", "gone_running")
 """Kinds in which what has only another name is not told: it has a line of its own."""
 
 
@@ -65,9 +65,9 @@ def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str
     """The whole plan, a line for each kind of change. *keep*: finished tasks keep their results."""
     means = {**_MEANS, "changed_finished": _KEPT} if keep else _MEANS
     found: list[str] = []
-    others = {name for pair in plan.renamed for name in pair}
+    new, old = ({pair[place] for pair in plan.renamed} for place in (0, 1))
     for key, words in _KINDS:
-        apart = others if key in _OF_WORK else ()
+        apart = new if key in _NEW else old if key in _GONE else ()
         items = [item for item in getattr(plan, key) if (item if isinstance(item, str) else item.name) not in apart]
         if items:
             found += [f"{words:<21} {_names(items, named)}: they {means[key]}", *_example(items)]

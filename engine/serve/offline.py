@@ -17,7 +17,6 @@ from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE, Backoff, Failed, Queued, Waiting
 from ..decks.cluster import submitted_note
-from ..decks.journal_recovery import left_without_state
 from ..decks.loading import restored
 from ..decks.offline import OfflineDeck, Standing, first_of, open_offline
 from ..decks.states import find_state
@@ -68,8 +67,11 @@ class OfflineLook:
         if self.deck.submitted:
             return f"no engine runs this deck; {self.submitted}"
         if self.deck.state is None:
-            if running := list(left_without_state(self.deck.file)):
-                return "\n".join(running)
+            if os.path.isdir(self.deck.file.settings.log_dir):
+                from ..decks.journal_recovery import left_without_state  # seldom needed, as what it imports
+
+                if running := list(left_without_state(self.deck.file)):
+                    return "\n".join(running)
             return "this deck has never been started: `gpudeck` starts it"
         if self.deck.elsewhere:
             return self.deck.elsewhere

@@ -82,7 +82,7 @@ async def test_a_user_sees_logs_retries_in_a_pause_holds_takes_back_cancels_and_
 
 async def test_a_shows_the_plan_and_an_answer_applies_it(tmp_path: Path) -> None:
     text = '[deck]\ngpus = "sim:2"\n[[task]]\nname = "fine"\ncommand = ["true"]\n'
-    added = "".join(f'[[task]]\nname = "more-{n}"\ncommand = ["true"]\n' for n in range(3))
+    added = "".join(f'[[task]]\nname = "more-{n}"\ncommand = ["true", "{n}"]\n' for n in range(3))
 
     async with over(tmp_path, text, {"fine": "succeeded"})(size=(80, 24)) as rig:
         rig.deck.write(text.replace('["true"]', '["true", "other"]') + added)
