@@ -40,6 +40,9 @@ STANDING: dict[Standing, str] = {
 }
 
 
+_NO_ENGINE = "no engine runs this deck"
+
+
 def offline_look(place: Place, *, quiet: bool = False) -> OfflineLook:
     """The deck as its files tell it; unless *quiet* a line on stderr says that no engine runs. Raises DeckError."""
     found = OfflineLook(open_offline(place.path, place.options, place.environ), place.path)
@@ -210,7 +213,7 @@ class OfflineLook:
         obstacles = explain(deck, deck.by_name[name], host.boottime_s())
         obvious = ("checking",) if deck.run.halted else ("checking", "ended")
         told = [obstacle.text for obstacle in obstacles if obstacle.kind not in obvious]
-        return [self.deck.elsewhere or "no engine runs this deck", *told]
+        return [self.deck.elsewhere or _NO_ENGINE, *told]
 
     def details(self, name: str) -> dict[str, Any]:
         from ..attempts.environment import Box
@@ -224,7 +227,9 @@ class OfflineLook:
             self._commands = Planner(deck, offline.logs, box)
         told, at = self._commands, host.boottime_s()
         command, launch, hiding = told.command(task), told.launcher(task), told.hiding(task)
-        return msgspec.to_builtins(details_of(deck, task, offline.paths, offline.index_of, at, command, launch, hiding))
+        found = details_of(deck, task, offline.paths, offline.index_of, at, command, launch, hiding)
+        waits = ["an engine" if text == _NO_ENGINE else text for text in self.explain(name)] if found.waits_for else []
+        return {**msgspec.to_builtins(found), "waits_for": waits}
 
     def page(self, op: str, args: Mapping[str, Any]) -> Any:
         """timeline, graph or errors, as an engine answers it, ready for JSON. Not for a thread that must not wait.

@@ -302,3 +302,11 @@ def test_status_names_what_runs_where_the_state_was_removed_under_it(deck: Comma
     assert "a attempt 1 still runs" in said
     assert "was removed" in said
     gate.let()
+
+
+@at_desk(PAIR)
+async def test_show_says_without_an_engine_that_a_task_waits_for_one(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("a", "running")
+    assert (await desk.command("stop", "--tasks")).code == 0
+    assert "waits for an engine\n" in (await desk.command("show", "b")).out
