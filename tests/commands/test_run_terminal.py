@@ -32,12 +32,12 @@ def test_what_is_typed_goes_to_the_command_on_its_gpu_and_its_exit_code_comes_ba
 
 
 def test_ctrl_c_is_for_what_runs_there(deck: Commanded) -> None:
-    with typed(deck, *SHELL) as terminal:
-        asked(terminal, "echo be''gin; sleep 1000; echo code=$?", "begin")
+    waits = "import time\ntry:\n    print('re' + 'ady', flush=True)\n    time.sleep(1000)\n"
+    waits += "except KeyboardInterrupt:\n    raise SystemExit(5)"
+    with typed(deck, *ONE, "-i", "--name", "py", "--", "python3", "-c", waits) as terminal:
+        terminal.until("ready")
         terminal.type("\x03")
-        asked(terminal, "echo al''ive", "alive")
-        terminal.type("exit\n")
-        terminal.finish()
+        assert terminal.finish() == 5
 
 
 def test_who_leaves_finds_it_as_it_was_and_what_was_shown_last(deck: Commanded) -> None:
