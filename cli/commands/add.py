@@ -79,7 +79,7 @@ def _add_to_queue(command: Command) -> int:
     from ...engine.runs.wanted import wanted_of
     from .run import queue, refuse_missing
 
-    of_a_file = {"like": "--like", "needs": "--needs", "round": "--round", "keys": "--set"}
+    of_a_file = {"profile": "--profile", "like": "--like", "needs": "--needs", "round": "--round", "keys": "--set"}
     if given := [option for name, option in of_a_file.items() if command.given.get(name)]:
         raise UsageError(f"{given[0]} wants a task file: `gpudeck init` writes one; else a command goes to your queue")
     wanted = wanted_of(command, os.environ, "add")

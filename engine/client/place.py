@@ -45,9 +45,11 @@ class Place:
     def of(cls, command: Command) -> Place:
         """Raises UsageError where no task file is found."""
         path = os.path.abspath(task_file(command))
-        if path == queue_file() and not command.flag("queue"):
+        hints = Hints.of(command)
+        if path == queue_file() and not hints.queue:
             say("no tasks.toml here or above: this is your queue of single commands")
-        return cls(path, command.options(), os.environ, command.flag("as_root"), hints=Hints.of(command))
+            hints = replace(hints, file="", queue=True)  # of what is about a deck as a whole it is not meant unsaid
+        return cls(path, command.options(), os.environ, command.flag("as_root"), hints=hints)
 
     def say(self, text: str) -> None:
         """Tell a line; commands that it names in backticks are completed for this deck."""

@@ -343,6 +343,16 @@ def test_of_a_deck_with_several_slots_on_each_gpu_one_gpu_is_emptied(box: Box) -
     box.start("queue", "6", "GPU-0")
 
 
+def test_a_gpu_of_a_third_deck_does_not_keep_ours_from_being_emptied(box: Box) -> None:
+    box.start("third", "0", "GPU-0")
+    box.start("sweep", "1", "GPU-1")
+    box.start("sweep", "2", "GPU-1")
+    box.deck("queue").gather((), "", GPUS[:2])
+    box.end("sweep", "1")
+    assert box.refused("sweep", "GPU-1") == {"GPU-1": left_to("queue")}
+    assert box.others("sweep") == {"GPU-0": says("third"), "GPU-1": left_to("queue")}
+
+
 def test_two_decks_whose_tasks_are_next_do_not_wait_for_each_other(box: Box) -> None:
     box.deck("a").gather((), "", GPUS[:1])
     box.deck("b").gather((), "", GPUS[:1])

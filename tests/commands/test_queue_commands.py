@@ -8,6 +8,7 @@ import pytest
 
 from tests.commands.commands_rig import Commanded
 from tests.commands.run_rig import ONE, book_of, runs_of, until_run
+from tests.e2e.decks import until
 
 
 @pytest.fixture
@@ -76,6 +77,13 @@ def test_what_is_meant_for_a_deck_does_nothing_to_the_queue(empty: Commanded, wo
         2,
         "gpudeck: no tasks.toml here or above: `gpudeck init` writes one; --queue means your single commands\n",
     )
+
+
+def test_what_is_told_without_a_task_file_can_be_typed_there(empty: Commanded) -> None:
+    assert empty.command(*ONE, "--name", "t", "exit 3").code == 3
+    until(lambda: not empty.engines_alive())
+    assert "`gpudeck stop --queue` ends it" in empty.command("retry", "t").err
+    assert empty.command("stop", "--queue").code == 0
 
 
 def test_beside_a_task_file_the_queue_is_meant_by_name(empty: Commanded) -> None:

@@ -263,6 +263,7 @@ class Claims:
         kept = self._first | (self._gathering.gpus & opened.lock.gpus)
         wished = {uuid for uuid in {*gpus, *own} - kept if opened.lock.is_wished(uuid)}
         left = {uuid for uuid in wished if not own[uuid]}
+        left.difference_update(opened.lock.elsewhere(left))
         self._leaving = self._leaving if self._leaving in wished else ""
         if wished and not left:
             self._leaving = self._leaving or min(wished, key=lambda uuid: (own[uuid], uuid))
