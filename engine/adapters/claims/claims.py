@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ...ports import SpawnRefusedError
 from .. import host
 from . import file
-from .file import LockFile, UnusableError, Wrapper, lock_folder
+from .file import ANY, LockFile, UnusableError, Wrapper, lock_folder
 from .names import GATHERING, Board, Entry, describe
 
 SIMULATED = "SIM-"
@@ -259,6 +259,9 @@ class Claims:
     def _left_to_others(self, opened: Board, gpus: Collection[str]) -> dict[str, str]:
         """Which of these nothing of ours may start on now, because a task of another deck of the user is next, and the
         words for it: those that are idle, and where none is the one of ours that is emptied for it."""
+        if not opened.lock.is_wished(ANY):
+            self._leaving = ""
+            return {}
         own = Counter(uuid for claim in self._claims.values() for uuid in claim.gpus)
         kept = self._first | (self._gathering.gpus & opened.lock.gpus)
         wished = {uuid for uuid in {*gpus, *own} - kept if opened.lock.is_wished(uuid)}

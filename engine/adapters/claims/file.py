@@ -23,6 +23,9 @@ VARIABLE = "GPUDECK_LOCK_DIR"
 GANG_BYTE = 0
 """Whoever has it may keep idle GPUs while it gathers several."""
 
+ANY = ""
+"""In the place of a GPU: one question tells that nobody asks for any."""
+
 WRAPPER_FD = 9
 """The number that a wrapper has its description by."""
 
@@ -153,14 +156,15 @@ class LockFile:
 
     def wish(self, gpus: Collection[str]) -> None:
         """Ask the user's other decks to leave these GPUs, as they come free, to this one. Several may ask."""
-        for uuid in self._wishes - set(gpus):
+        wishes = {*gpus, ANY} if gpus else set[str]()
+        for uuid in self._wishes - wishes:
             unlock(self.fd, _wish(uuid))
-        for uuid in set(gpus) - self._wishes:
+        for uuid in wishes - self._wishes:
             lock(self.fd, _wish(uuid), shared=True)
-        self._wishes = set(gpus)
+        self._wishes = wishes
 
     def is_wished(self, uuid: str) -> bool:
-        """Whether another deck of the user asks for it."""
+        """Whether another deck of the user asks for it, or for `ANY`."""
         return is_locked(self.fd, _wish(uuid))
 
     def keep_only(self, gpus: set[str]) -> None:
