@@ -51,6 +51,15 @@ async def test_every_size_can_be_drawn_and_resizes_in_a_row_end_with_a_whole_pic
         await rig.until_seen("train-asym-0.125", "q leave")
 
 
+async def test_a_timer_rings_also_where_its_time_was_over_before_it_began_to_run() -> None:
+    async with snapshot_of(MID_RUN) as rig:
+        rung: list[int] = []
+        rig.app.set_timer(1e-9, lambda: rung.append(1))
+        await rig.until(lambda: rung, "the timer rings")
+        await rig.pilot.pause()
+        assert rung == [1]
+
+
 @at(SMALL, LARGE)
 async def test_the_header_tells_that_the_deck_is_paused_on_a_fresh_screen(size: Size) -> None:
     rows = tuple(row(index, f"t-{index}") for index in range(70))
