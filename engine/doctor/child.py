@@ -11,14 +11,16 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO
 
 from ..adapters.processes import proc
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_S = 0.05
 _GRACE_S = 3.0
 _KILL_S = 3.0
@@ -64,21 +66,14 @@ class Child:
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, stdin: str = "", hold: bool = False
     ) -> None:
         """*hold*: its stdin stays open until `let_go`."""
+        self._argv, self._env, self._cwd = argv, dict(env), cwd
+        self._in = subprocess.PIPE if hold else _file(stdin)
         self._out = _file()
         self._err = _file()
         self._trees: set[int] = set()
         self._late = False
         self._trouble = ""
         self._process: subprocess.Popen[bytes] | None = None
-        try:
-            self._process = subprocess.Popen(
-                argv, env=dict(env), cwd=cwd, stdin=subprocess.PIPE if hold else _file(stdin),
-                stdout=self._out, stderr=self._err, start_new_session=True,
-            )  # fmt: skip
-            self._trees.add(self._process.pid)
-        except (OSError, ValueError) as error:
-            why = f"{error.filename or argv[0]}: {error.strerror}" if isinstance(error, OSError) else str(error)
-            self._trouble = why
 
     @property
     def pid(self) -> int:
@@ -120,7 +115,25 @@ class Child:
         return Ended(None if self._late else self._process.returncode, out, err)
 
     def __enter__(self) -> Child:
+        try:
+            with _signals_later():
+                self._start()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
         return self
+
+    def _start(self) -> None:
+        try:
+            self._process = subprocess.Popen(
+                self._argv, env=self._env, cwd=self._cwd, stdin=self._in, stdout=self._out, stderr=self._err,
+                start_new_session=True,
+            )  # fmt: skip
+            self._trees.add(self._process.pid)
+        except OSError as error:
+            self._trouble = f"{error.filename or self._argv[0]}: {error.strerror}"
+        except ValueError as error:
+            self._trouble = str(error)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
         self.let_go()
@@ -168,6 +181,24 @@ class Child:
         if self._process is not None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, number)
+
+
+@contextlib.contextmanager
+def _signals_later() -> Generator[None]:
+    """What ends this process waits until a process that starts is known, so that it is ended, too. Blocking signals
+    would not do: what starts would have them blocked."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def _file(content: str = "") -> IO[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tests.e2e.decks import lives, until
 from tests.inside.doctor import Child, run, within
 from tests.inside.doctor import child as child_module
+from tests.inside.e2e import proc
 
 
 def script(tmp_path: Path, text: str, limit_s: float = 20.0):
@@ -39,6 +41,20 @@ def test_at_the_limit_the_whole_tree_is_ended_sessions_of_its_own_and_deaf_ones_
     assert child.ended().code is None
     assert not lives(int((tmp_path / "deaf").read_text()))
     assert not lives(child.pid)
+
+
+def test_a_signal_that_comes_while_a_process_starts_ends_that_too(tmp_path: Path):
+    def ends(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before, others = signal.signal(signal.SIGTERM, ends), proc.descend([os.getpid()]).keys()
+    try:
+        for _ in range(10):  # it comes before Popen has returned, or after
+            with pytest.raises(SystemExit):
+                run(["sh", "-c", "kill -TERM $PPID; sleep 600"], env=os.environ, cwd=str(tmp_path), limit_s=20.0)
+            assert not proc.descend([os.getpid()]).keys() - others
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize(("program", "cwd"), [("no-such-program", "."), (sys.executable, "no-such-folder")])
