@@ -44,8 +44,9 @@ def gpu8(tmp_path: Path) -> dict[str, str]:
 
 
 def begin(deck: Commanded) -> int:
-    """Start the deck here; returns the engine's pid once its long task runs."""
+    """Start the deck here; returns the engine's pid once its long task runs and nothing is left of the short one."""
     assert deck.go().code == 0
+    deck.until_state("short", "succeeded")
     until(lambda: deck.lines("pids"))
     until(lambda: len(os.listdir(deck.folder / ".gpudeck/tasks/attempts")) == 1)
     return deck.engine_pid()
