@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 # -- options that several commands have --------------------------------------------------------------------------------
 
@@ -283,6 +284,8 @@ def wait(parser: argparse.ArgumentParser) -> None:
 
 def retry(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    more = dict[str, Any](action="append", default=[], metavar="K=V")
+    add("--set", dest="values_given", help="with this value in the place of the file's", **more)
     add("--fresh", action="store_true", help="begin anew: command runs, not resume_command")
     add("--downstream", action="store_true", help="then also what builds on these tasks")
     add("--env", action="append", default=[], metavar="K=V", help="over the task's own environment; K= is empty")

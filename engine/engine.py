@@ -147,6 +147,7 @@ class Engine:
                 start=self._start,
                 apply=lambda args: answer(self._live, args),
                 change=lambda args: self._live.change(args),
+                give=lambda values, dry_run: self._live.give(values, dry_run=dry_run),
                 select=lambda names: self._live.select(names),
                 taken=self._loop.taken,
             ),

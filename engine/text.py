@@ -4,8 +4,9 @@ words, cells in columns. Pure."""
 from __future__ import annotations
 
 import math
+import shlex
 import unicodedata
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 MAX_FIELD_CHARS = 500
 """Longest name, reason or path on a line."""
@@ -34,6 +35,16 @@ def shorten(text: str, limit: int = MAX_FIELD_CHARS) -> str:
 def field_text(text: str) -> str:
     """A name, reason or path as it stands on a line."""
     return shorten(printable(shorten(text, 4 * MAX_FIELD_CHARS)))
+
+
+def command_text(command: str | Sequence[str]) -> str:
+    """A command as a shell takes it; it may be long, and hold what cannot be printed."""
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+def pairs_text(pairs: Mapping[str, str]) -> str:
+    """ "bs=32 lr=0.1"."""
+    return " ".join(f"{name}={value}" for name, value in pairs.items())
 
 
 def beside(state: str, reason: str) -> str:

@@ -18,12 +18,13 @@ from ..engine.protocol.wire import TaskRow
 from .acting import doing
 from .acting.actions import BY_ID
 from .acting.choice import Choice
-from .acting.doing import Doing, Question, Refusal, Request
+from .acting.doing import Doing, OtherValues, Question, Refusal, Request
 from .drawing.format import clean
 from .logs.source import LogSource
 from .model import DeckModel, News
 from .settings import Config
 from .widgets.deck_header import is_full
+from .widgets.values_form import ValuesForm
 
 MOST = 2
 """At a time; the oldest one makes room."""
@@ -272,6 +273,8 @@ class DeckApp(App[str]):
                 self._carry_out(what)
             case Question():
                 self._question(what)
+            case OtherValues(names):
+                self._retry_with(names)
 
     def refuses(self) -> bool:
         """Nothing is done from a screen that only looks; that is said."""
@@ -296,6 +299,23 @@ class DeckApp(App[str]):
         self._toasts.release()
         if found is not None:
             self.do(found)
+
+    @work
+    async def _retry_with(self, names: Sequence[str]) -> None:
+        """Have other values typed, show what they make of the tasks, and ask."""
+        tasks = await self.answer("show", waits="retry", tasks=list(names[: doing.SHOWN]))
+        if not tasks:
+            return
+        typed = await self.push_screen_wait(
+            ValuesForm(f"Retry {doing.many(names)} with", doing.VALUES_HINT, doing.values_now(tasks))
+        )
+        values = doing.values_typed(typed) if typed is not None else Refusal("nothing was done")
+        if isinstance(values, Refusal):
+            self.do(values)
+            return
+        told = await self.answer("retry", waits="retry", tasks=list(names), dry_run=True, **values)
+        if told is not None:
+            self.do(doing.with_values(names, values, told["given"]))
 
     @work
     async def _carry_out(self, what: Request) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,9 @@ from ...engine.errors import UsageError
 from ...engine.protocol.states import ACTIVE
 from ...engine.protocol.verbs import ACTS, debug_env
 from ...engine.protocol.wire import TaskRow
-from ...engine.runs.typed import variables_of
+from ...engine.runs.typed import pairs_of, variables_of
 from ...engine.taskfile.kinds import LARGEST
-from ...engine.text import field_text, names_text, plural
+from ...engine.text import command_text, field_text, names_text, plural
 from .look import LiveLook, Look, nobody, rows_of
 from .rows import is_text
 from .screen import agreed, print_json
@@ -77,9 +77,12 @@ def run(command: Command) -> int:
         if command.flag("debug"):
             simulated = connection.request("status")["head"]["simulated"]
             more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
+        names = [row.name for row in chosen]
+        if more.get("set"):
+            told.will_be(connection.request(verb, tasks=names, **more, dry_run=True)["given"])
         undone.so = False
-        note = connection.request(verb, tasks=[row.name for row in chosen], **more).get("note", "")
-        now = rows_of(connection, [row.name for row in chosen])
+        note = connection.request(verb, tasks=names, **more).get("note", "")
+        now = rows_of(connection, names)
         told.done(before, now, more.get("value"), field_text(note), named=words)
         if note:
             place.say(field_text(note))
@@ -151,6 +154,7 @@ def _arguments(command: Command, words: list[str]) -> dict[str, Any]:
                 "fresh": command.flag("fresh"),
                 "downstream": command.flag("downstream"),
                 "env": variables_of(given.get("env") or ()),
+                "set": pairs_of(given.get("values_given") or (), "--set"),
                 "not_on": [gpu for text in given.get("not_on") or () for gpu in named_gpus(text)],
             }
         case _:
@@ -251,6 +255,21 @@ class Telling:
         outcomes = [_outcome(self._verb, row, now[row.name], value) for row in before if row.name in now]
         outcomes += [self._refused(row) for row in before if row.name not in now and (self._json or row.name in named)]
         self._tell(outcomes, note)
+
+    def will_be(self, given: Mapping[str, Mapping[str, Any]]) -> None:
+        """What tasks are with the values that they are given."""
+        if self._json:
+            return
+        for name, change in list(given.items())[:_LISTED]:
+            before, after = (field_text(command_text(change[when])) for when in ("before", "after"))
+            if not change["changes"]:
+                print(f"{field_text(name)} has these values already")
+                continue
+            env = [text for text in change["changes"] if before == after]
+            print(f"{field_text(name)}: {before}")
+            print(f"{'now':>{len(field_text(name))}}: {' '.join([*map(field_text, env), after])}")
+        if len(given) > _LISTED:
+            print(f"and {plural(len(given) - _LISTED, 'other task')} likewise")
 
     def _refused(self, row: TaskRow) -> Outcome:
         if self._act.done(row):

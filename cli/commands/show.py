@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from typing import Any
 
-from ...engine.attempts.record import energy_text, git_text, is_simulated, other_command, read_record, words_in
+from ...engine.attempts.record import (
+    energy_text,
+    git_text,
+    given_in,
+    is_simulated,
+    other_command,
+    read_record,
+    words_in,
+)
 from ...engine.client.place import Place
 from ...engine.command import Command
 from ...engine.errors import UsageError
 from ...engine.headless.painted import Line
 from ...engine.protocol.describe import change_fields, env_lines, task_fields
 from ...engine.protocol.words import job_text
-from ...engine.text import duration, field_text, mib_text, names_text, plural, printable, ranges
+from ...engine.text import (
+    command_text,
+    duration,
+    field_text,
+    mib_text,
+    names_text,
+    pairs_text,
+    plural,
+    printable,
+    ranges,
+)
 from .look import look, some_rows
 from .rows import hint_line
 from .screen import out, print_json
@@ -53,14 +70,13 @@ def _lines(task: dict[str, Any]) -> list[Line]:
 
 def _command(task: dict[str, Any]) -> list[tuple[str, str]]:
     """What the task runs, and of a changed one what its newest attempt ran."""
-    command = task["command"]
-    text = command if isinstance(command, str) else shlex.join(command)
+    text = command_text(task["command"])
     if "changed" not in task["flags"]:
         return [("command", text)]
     fields = [("command", f"{text}  (as the file says now)")]
     if task["attempts"]:
         newest = task["attempts"][-1]
-        ran = other_command(words_in(read_record(newest["json"])), command)
+        ran = other_command(words_in(read_record(newest["json"])), task["command"])
         fields.append(("ran", f"{ran}  (attempt {newest['number']})" if ran else ""))
     return fields
 
@@ -70,7 +86,7 @@ def _launch(task: dict[str, Any]) -> list[tuple[str, str]]:
     launch = task.get("launch")
     if not launch:
         return []
-    return [("launch", plural(launch["ranks"], "rank")), ("executes", shlex.join(launch["command"]))]
+    return [("launch", plural(launch["ranks"], "rank")), ("executes", command_text(launch["command"]))]
 
 
 def _running(running: dict[str, Any] | None) -> list[Line]:
@@ -111,7 +127,9 @@ def _attempt(attempt: dict[str, Any]) -> list[Line]:
 def _left(attempt: dict[str, Any], record: dict[str, Any]) -> list[Line]:
     """What was changed for it, the copy of the code that it ran, as its attempt-N.json tells, and what it has written;
     the script that a cluster was given."""
-    changes = [Line(f"  {field_text(f'{label} {text}')}") for label, text in change_fields(attempt)]
+    given = pairs_text(given_in(record))
+    told = (*((("with", given),) if given else ()), *change_fields(attempt))
+    changes = [Line(f"  {field_text(f'{label} {text}')}") for label, text in told]
     copy = f"{record['snapshot']}  (commit {git_text(record.get('git'))})" if record.get("snapshot") else ""
     paths = dict.fromkeys((attempt["log"], attempt["err"], attempt.get("script", "")))
     return [*changes, *(Line(f"  {printable(text)}", tone="dim") for text in (copy, *filter(_size, paths)) if text)]

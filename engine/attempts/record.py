@@ -40,6 +40,14 @@ def git_text(git: object) -> str:
     return f"{commit}{branch}" + (", with changes that are not committed" if state.get("dirty") else "")
 
 
+def given_in(record: Mapping[str, Any]) -> dict[str, str]:
+    """The values that the attempt had in the place of the file's (`retry --set`)."""
+    given = record.get("set")
+    if not isinstance(given, dict):
+        return {}
+    return {str(name): str(value) for name, value in cast("dict[object, object]", given).items()}
+
+
 def energy_text(end: Mapping[str, Any], *, simulated: bool = False) -> str:
     """ "1.2 Wh, mean 310 W", of what a record has under `end`, with SIM of *simulated* GPUs; "" for nothing."""
     energy_wh, power_w = end.get("energy_wh"), end.get("mean_power_w")

@@ -11,6 +11,7 @@ from ..core.deck import Deck, Task
 from ..core.spec import Metric, TaskSpec
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.follow import METRIC, PROGRESS, WATCH
+from ..text import command_text
 from .environment import Box
 from .progress import Progress
 from .secrets import masked_command
@@ -141,7 +142,7 @@ class Followed:
             "out": paths.out,
             "err": paths.err,
             "started_wall": self.attempt.started_wall,
-            "command": _command(self.spec),
+            "command": command_text(self.spec.work.command),
             "progress": progress.regex if progress is not None else "",
             "total": progress.total if progress is not None else None,
             "metrics": [_metric(metric, without) for metric in extras.metrics],
@@ -172,8 +173,3 @@ def _metric(metric: Metric, without: Collection[str]) -> dict[str, Any]:
         "key": metric.key,
         "best": metric.best,
     }
-
-
-def _command(spec: TaskSpec) -> str:
-    command = spec.work.command
-    return command if isinstance(command, str) else shlex.join(command)

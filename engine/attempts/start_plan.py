@@ -133,6 +133,7 @@ class StartPlan:
             **({} if profile is None else {"gpu_profile": profile.profile}),
             "host": host,
             "git": None if place is None else place.git,
+            **({"set": dict(spec.given)} if spec.given else {}),
             "fingerprint": spec.fingerprint,
             "token": launch.token,
             "log": paths.out,
@@ -264,11 +265,13 @@ class Planner:
 
     # -- commands for people ------------------------------------------------------------------------------------------
 
-    def command(self, task: Task) -> Command:
+    def command(self, task: Task, spec: TaskSpec | None = None) -> Command:
         """What the newest attempt of a task executed, or what the first will, ready for a shell; of a task that was
         changed since, what it is now. Secrets are masked. What is known only at a start stands as {name} while there
-        has been none."""
+        has been none. *spec*: what it would be."""
         plan = self._newest(task)
+        if spec is not None:
+            plan = replace(plan, spec=spec, work=spec.work)
         environ = {name: MASK if is_secret(name) else value for name, value in self._box.environment.items()}
         values = replace(plan.values, environ=environ)
         command = told(plan.spec, plan.work.command, values, self._unknown(plan.spec, plan.launch))

@@ -200,6 +200,8 @@ class TaskSpec:
     env_required: tuple[str, ...] = ()
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     """Matrix values (and shard) as text, for selectors and tables."""
+    given: tuple[tuple[str, str], ...] = ()
+    """Values that `retry --set` has put in the place of the file's."""
     tags: tuple[str, ...] = ()
     round: int = 0
     group: str = ""
@@ -354,5 +356,7 @@ class DeckFile:
     text: str = field(default="", repr=False)
     """All of the file; empty where these tasks are only a part of what it says."""
     own_checks: OwnChecks = OwnChecks()
+    unfit: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By task, why it goes without the values that `retry --set` has given."""
     later: tuple[str, ...] = ()
     """A line for each thing that the file asks for and this version cannot do yet."""

@@ -152,6 +152,14 @@ def changed(running: RunOptions, given: RunOptions) -> RunOptions:
     return as_before(running, given)
 
 
+def retried_with(options: RunOptions, given: Mapping[str, Mapping[str, str]]) -> RunOptions:
+    """The same, and these values of variables, by task, beside or in the place of what earlier retries gave."""
+    before = options.retried
+    return replace(
+        options, retried={**before, **{name: {**before.get(name, {}), **more} for name, more in given.items()}}
+    )
+
+
 def has_selection(options: RunOptions) -> bool:
     """Whether they choose some tasks of the file."""
     return bool(options.only or options.exclude) or options.limit is not None
@@ -169,7 +177,7 @@ def difference(before: RunOptions, now: RunOptions) -> str:
     found: list[str] = []
     for field in fields(RunOptions):
         old, new = getattr(before, field.name), getattr(now, field.name)
-        if new and new != old and field.name != "also":
+        if new and new != old and field.name not in ("also", "retried"):
             was = _said(field.name, old) if old else "all tasks" if field.name == "only" else "as in the file"
             found.append(_said(field.name, new) if new is True else f"{_said(field.name, new)} (before: {was})")
     return ", ".join(found)
@@ -200,6 +208,9 @@ def _said(name: str, value: object) -> str:
         return _flag(f"no_{name}")
     if not value:
         return f"no {_flag(name)}"
+    if name == "retried":
+        given = cast("Mapping[str, Mapping[str, str]]", value)
+        return ", ".join(f"retry {task} {_said('set', values)}" for task, values in given.items())
     if isinstance(value, Mapping):
         return " ".join(f"{_flag(name)} {key}={text}" for key, text in cast("Mapping[str, str]", value).items())
     if isinstance(value, tuple):

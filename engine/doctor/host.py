@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import shlex
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from ..adapters.processes import proc
 from ..adapters.state.mounts import NETWORK_FILE_SYSTEMS, file_system
 from ..client.detach import Logout, look_at_logout
 from ..core.spec import DeckSettings, TaskSpec
-from ..text import mib_text
+from ..text import command_text, mib_text
 from .finding import Finding, fail, ok, warn
 
 _FILES_S = 5.0
@@ -269,9 +268,7 @@ def _load(task: TaskSpec, tasks: Sequence[TaskSpec], settings: DeckSettings, gpu
 
 def workers_in(task: TaskSpec) -> int:
     """What `--num-workers 4`, `--workers=4` or `data.num_workers=4` in its command says; 0: nothing."""
-    command = task.work.command
-    text = command if isinstance(command, str) else shlex.join(command)
-    found = [int(number) for number in _WORKERS.findall(text)]
+    found = [int(number) for number in _WORKERS.findall(command_text(task.work.command))]
     return found[-1] if found else 0
 
 

@@ -213,6 +213,21 @@ class LiveFile:
         async with self._one_at_a_time:
             await self._go_on_under(taking_in(decode(self._opened.options), names), begins=False)
 
+    async def give(
+        self, values: Mapping[str, Mapping[str, str]], *, dry_run: bool
+    ) -> dict[str, tuple[TaskSpec, TaskSpec]]:
+        """Let tasks that have ended have these values of variables in the place of the file's, until the next run
+        begins or they are given others. *dry_run*: only look. Returns what they were and what they are then, by name.
+        Raises DeckError."""
+        async with self._one_at_a_time:
+            await self._applier.written()
+            reading = await self._worker(lambda: self._reader.retried_with(values))
+            before = {spec.name: spec for spec in self._opened.file.tasks if spec.name in values}
+            now = {spec.name: spec for spec in reading.file.tasks if spec.name in values}
+            if not dry_run and now != before:
+                await self._perform(reading, Choices(finished="flag", begins=False))
+        return {name: (before[name], now[name]) for name in values}
+
     async def _go_on_under(self, options: RunOptions, *, begins: bool = True) -> Applied:
         await self._applier.written()
         reading = await self._worker(lambda: self._reader.under(options))

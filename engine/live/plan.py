@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
@@ -10,7 +9,8 @@ from typing import Literal
 from ..core.deck import Deck, Task
 from ..core.marks import is_of_other_work
 from ..core.phases import ACTIVE, FINAL, Cached, Phase, Succeeded
-from ..core.spec import SET_AT_START, Command, DeckFile, DeckSettings, Policy, TaskSpec, alike
+from ..core.spec import SET_AT_START, DeckFile, DeckSettings, Policy, TaskSpec, alike
+from ..text import command_text
 
 IN_PLACE = frozenset(
     (
@@ -29,7 +29,7 @@ _WORDS = {
     "linger_s": "linger", "merge_stderr": "stderr", "gpu_memory_mib": "gpu_memory", "memory_mib": "memory",
     "barrier": "round_barrier", "ladder": "on_oom", "resume": "resume_command", "python_env": "python",
     "foreign_memory_mib": "foreign_memory", "foreign_quiet_s": "foreign_quiet", "gang_patience_s": "gang_patience",
-    "params": "matrix", "cards": "gpu_profile",
+    "params": "matrix", "cards": "gpu_profile", "given": "values of a retry",
 }  # fmt: skip
 _IGNORED = frozenset({"name", "position", "line", "fingerprint"})
 
@@ -143,7 +143,7 @@ class _Sorting:
         what = differences(task.spec, spec)
         stand = _stand(task.phase)
         if task.spec.fingerprint != spec.fingerprint:
-            command = (_typed(task.spec.work.command), _typed(spec.work.command))
+            command = (command_text(task.spec.work.command), command_text(spec.work.command))
             differs = command if command[0] != command[1] else None
             self._put(f"changed_{stand}", Change(spec.name, what or ("command",), command=differs))
         elif stand == "running" and not _all_in_place(task.spec, spec):
@@ -187,10 +187,6 @@ def differences(old: TaskSpec, new: TaskSpec) -> tuple[str, ...]:
     for name in _fields_that_differ(old, new):
         found[_WORDS.get(name, name)] = None
     return tuple(found)
-
-
-def _typed(command: Command) -> str:
-    return command if isinstance(command, str) else shlex.join(command)
 
 
 def _all_in_place(old: TaskSpec, new: TaskSpec) -> bool:

@@ -12,11 +12,12 @@ from typing import Literal
 from ..core.events import Fact
 from ..core.recorded import recorded
 from ..core.spec import DeckFile, DeckSettings
+from ..decks import handover
 from ..decks.cuda_devices import choose
 from ..decks.gpus import BoxGpus
 from ..decks.loading import Loaded, Loader, Past
 from ..decks.opening import OpenDeck, check_before_start
-from ..decks.options import decode, has_selection
+from ..decks.options import decode, has_selection, retried_with
 from ..decks.selection import standing_after, with_newcomers, with_running
 from ..errors import UsageError
 from ..ports import GpuInfo
@@ -99,6 +100,27 @@ class Reader:
             )
         check_before_start(file, replace(opened.gpus, chosen=chosen), opened.environment)
         return Reading(file, file.digest, chosen, later, options)
+
+    def retried_with(self, given: Mapping[str, Mapping[str, str]]) -> Reading:
+        """What the deck has, and these tasks with values of variables in the place of the file's. Raises DeckError
+        where they mean nothing."""
+        opened = self._opened
+        options = retried_with(decode(opened.options), given)
+        content = handover.kept_file(opened.state.path) or opened.file.text.encode()
+        loaded = self._load(read_source(opened.file.shown, content), options).file
+        for name in given:
+            if name in loaded.unfit:
+                raise UsageError(f"{name}: --set {loaded.unfit[name]}")
+        anew = {spec.name: spec for spec in loaded.tasks if spec.name in given}
+        for name in given.keys() - anew:
+            raise UsageError(f"{name}: --set means nothing to it: it is not in the task file any more")
+        tasks = tuple(
+            replace(anew[spec.name], position=spec.position) if spec.name in anew else spec
+            for spec in opened.file.tasks
+        )
+        values = {spec.name: dict(spec.given) for spec in tasks if spec.given}
+        file = replace(opened.file, tasks=tasks)
+        return Reading(file, file.digest, opened.gpus.chosen, (), replace(options, retried=values))
 
     def _load(self, source: Source, options: RunOptions) -> Loaded:
         opened, facts = self._opened, self._history(options)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..text import pairs_text
+
 Field = tuple[str, str]
 """A label, and what stands behind it."""
 
@@ -31,7 +33,9 @@ def task_fields(task: Mapping[str, Any]) -> list[Field]:
 
 def _retried(task: Mapping[str, Any]) -> str:
     """How it was asked for again by hand."""
+    given = pairs_text(task.get("given", {}))
     parts = [
+        f"with {given} in the place of the file's" if given else "",
         "from the beginning" if task["retried_fresh"] else "",
         *(f"{name}={value}" for name, value in task["retried_env"].items()),
         f"not on GPU {', '.join(task['retried_not_on'])}" if task["retried_not_on"] else "",

@@ -30,6 +30,7 @@ from ..results.results import Asked, How, Records, Result, metrics_of, results_o
 from ..results.table import Layout, tabulate, varying
 from ..serve.offline import STANDING
 from ..serve.pages import failure_of
+from ..text import pairs_text
 from .data import AttemptPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
 
 UNTOLD = "untold"
@@ -54,6 +55,7 @@ class Told(msgspec.Struct):
     git: dict[str, Any] | None = None
     gpus: list[_Gpu] = []
     end: _End | None = None
+    set: dict[str, str] = {}
 
 
 class Attempts:
@@ -105,6 +107,7 @@ class Attempts:
     def _ended(self, name: str, ended: Ended) -> AttemptPart:
         told, history = self._read(name, ended.number)
         end = told.end or _End()
+        given = f"with {pairs_text(told.set)}" if told.set else ""
         return AttemptPart(
             name,
             ended.number,
@@ -112,7 +115,7 @@ class Attempts:
             ended.wall - ended.duration_s,
             ended.wall,
             ended.outcome.reason,
-            describe(ended.outcome),
+            "; ".join(filter(None, (describe(ended.outcome), given))),
             self._gpus(told, ended.gpus),
             end.energy_wh,
             end.mean_power_w,

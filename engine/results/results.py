@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from ..attempts.record import is_simulated, read_record
+from ..attempts.record import given_in, is_simulated, read_record
 from ..core.deck import Task
 from ..core.phases import NAMES, Cached, Succeeded
 from ..core.spec import Metric
@@ -85,6 +85,10 @@ class Records:
         value = _table(self.of(task).get("end")).get(name) if name in MEASURED else None
         return float(value) if isinstance(value, (int, float)) else None
 
+    def given(self, task: Task) -> dict[str, str]:
+        """The values that it ran with in the place of the file's (`retry --set`)."""
+        return given_in(self.of(task))
+
     def is_simulated(self, task: Task) -> bool:
         """Whether it ran on simulated GPUs: what was measured of them is made up."""
         return is_simulated(self.of(task))
@@ -124,7 +128,8 @@ def results_of(records: Records, tasks: Iterable[Task], asked: Sequence[Asked]) 
     for task in tasks:
         done = isinstance(task.phase, (Succeeded, Cached))
         values = _values(records, task, asked)
-        found.append(Result(task.name, task.spec.entry, task.spec.params, NAMES[type(task.phase)], done, values))
+        params = {**task.spec.params, **records.given(task)}
+        found.append(Result(task.name, task.spec.entry, params, NAMES[type(task.phase)], done, values))
     return found
 
 

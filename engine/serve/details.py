@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from ..attempts.secrets import masked_command, masked_env
@@ -132,6 +132,8 @@ class TaskDetails:
     """What starts its processes; None: `command` is executed itself."""
     gpu_memory: str = ""
     """What it asks for on each of its cards, and why; empty: nothing."""
+    given: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What `retry --set` has put in the place of the file's values."""
 
 
 def details_of(
@@ -181,6 +183,7 @@ def details_of(
         running=_running(deck, task, paths, index_of, at, hide),
         attempts=_attempts(task, paths, index_of, hide),
         gpu_memory=memory_in_words(deck, task),
+        given=dict(spec.given),
     )
 
 
@@ -278,16 +281,17 @@ def rung_changes(spec: TaskSpec, rung: int) -> tuple[str, ...]:
     does not have."""
     if not 0 < rung <= len(spec.ladder):
         return ()
-    return _changes(spec.work, spec.ladder[rung - 1])
+    return changes(spec.work, spec.ladder[rung - 1])
 
 
 def profile_changes(spec: TaskSpec, total_mib: int) -> tuple[str, ...]:
     """The same of the [[gpu_profile]] for cards of this size, after its name; empty without one."""
     card = spec.card(total_mib)
-    return () if card is None else (card.profile, *_changes(spec.work, card.work))
+    return () if card is None else (card.profile, *changes(spec.work, card.work))
 
 
-def _changes(before: Work, after: Work) -> tuple[str, ...]:
+def changes(before: Work, after: Work) -> tuple[str, ...]:
+    """What differs between what is executed, in words and variables."""
     return (*_words(_split(before), _split(after)), *_env_changes(before, after))
 
 

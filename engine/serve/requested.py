@@ -38,6 +38,10 @@ class RetryArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Also what needs them, when they have succeeded."""
     env: dict[str, str | None] = {}
     """Over the task's own; null unsets."""
+    set: dict[str, str] = {}
+    """Values of variables in the place of the file's, as `--set` has them."""
+    dry_run: bool = False
+    """Only say what `set` would change."""
     not_on: tuple[str, ...] = ()
     """Indices or UUIDs of GPUs."""
     changed: bool = False

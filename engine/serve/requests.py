@@ -15,6 +15,7 @@ from ..core.events import RetryOptions
 from ..core.explain import explain
 from ..core.inputs import GpuVerb, Verb
 from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
+from ..core.spec import TaskSpec
 from ..errors import UsageError
 from ..live.change import ChangeArgs
 from ..ports import Clock, Sink
@@ -23,7 +24,7 @@ from ..protocol.words import stands
 from ..taskfile.kinds import refuse_own
 from ..taskfile.problems import BadValueError
 from .cluster_rows import hour
-from .details import details_of
+from .details import changes, details_of
 from .pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
 from .requested import (
     GpuArgs,
@@ -62,6 +63,9 @@ class Hooks:
     apply: Callable[[Mapping[str, Any]], Awaitable[Any]]
     change: Callable[[ChangeArgs], Awaitable[str]]
     """Other run options; returns what has become other, in words."""
+    give: Callable[[Mapping[str, Mapping[str, str]], bool], Awaitable[Mapping[str, tuple[TaskSpec, TaskSpec]]]]
+    """Values of variables for tasks, by name, in the place of the file's; whether only to look. Returns what they were
+    and are."""
     select: Callable[[Sequence[str]], Awaitable[None]]
     """Take tasks in that the selection leaves out."""
     taken: Callable[[], Awaitable[None]]
@@ -108,8 +112,9 @@ class Requests:
                 return await self._in_turns(self._to(TasksArgs, args).tasks, self._details)
             case "retry":
                 halted = "" if self._deck.run.ended else self._deck.run.halted
-                reply = await self._retry(self._to(RetryArgs, args))
-                return {**reply, "note": self._note() or self._of_halt(halted)}
+                asked = self._to(RetryArgs, args)
+                reply = await self._retry(asked)
+                return reply if asked.dry_run else {**reply, "note": self._note() or self._of_halt(halted)}
             case "cancel" | "kill" | "hold" | "release" | "accept" as verb:
                 given = self._to(TasksArgs, args)
                 if verb in ("cancel", "hold"):
@@ -241,13 +246,30 @@ class Requests:
             state = NAMES[type(stuck[0].phase)]
             raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         _check_env(args.env)
+        given = await self._give([task.name for task in tasks if task not in stuck], args)
+        if args.dry_run:
+            return {"given": given}
         again = RetryOptions(
             fresh=args.fresh,
             env=tuple(args.env.items()),
             not_on=tuple(self._uuid(text) for text in args.not_on),
             changed=args.changed,
         )
-        return await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
+        reply = await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
+        return {**reply, "given": given, "undo": ""} if given else reply
+
+    async def _give(self, names: Sequence[str], args: RetryArgs) -> dict[str, Any]:
+        """What `set` makes of these tasks: their commands before and then, and what differs."""
+        if not args.set:
+            return {}
+        told = {name: self._attempts.planner.command(self._deck.by_name[name]) for name in names}
+        changed = await self._hooks.give(dict.fromkeys(names, args.set), args.dry_run)
+        await self._hooks.taken()
+        found: dict[str, Any] = {}
+        for name, (before, now) in changed.items():
+            after = self._attempts.planner.command(self._deck.by_name[name], now)
+            found[name] = {"before": told[name], "after": after, "changes": changes(before.work, now.work)}
+        return found
 
     async def _take_in(self, names: Sequence[str]) -> None:
         """A selection ends with its run: those that it left out are taken in."""

@@ -85,6 +85,7 @@ class Expansion:
                 with entry.noting(key, where):
                     said[key] = self.keys.read(key, row)
             self.keys.check_together(said, where)
+        said, given = self._with_given(name, said, row)
         get = said.get
         if get("enabled") is False:
             context.disabled[name] = entry.line
@@ -97,8 +98,8 @@ class Expansion:
             patterns = cast("tuple[str, ...]", get("fingerprint_files", ()))
             files = context.digest(patterns, cwd) if patterns else ""
         try:
-            plain = self._executed(Change({}, {}), said, cwd, row, shard)
-            cards = self._on_cards(plain, said, cwd, row, shard)
+            plain = self._executed(Change(given, {}), said, cwd, row, shard)
+            cards = self._on_cards(plain, given, said, cwd, row, shard)
         except BadValueError as error:
             entry.note(error, "on_oom", where=where)
             plain, cards = CardWork("", 0, Work(())), ()
@@ -120,7 +121,8 @@ class Expansion:
             cwd=cwd,
             python=python.path,
             python_env=python.env,
-            params=self._params(combination, shard),
+            params=self._params({**combination, **given}, shard),
+            given=tuple((key, as_text(value)) for key, value in given.items()),
             barrier=get("round_barrier", context.barrier),
             priority=get("priority", NEXT_PRIORITY if get("next") else 0),
             outputs=_below(cwd, cast("tuple[str, ...]", get("outputs", ()))),
@@ -130,6 +132,22 @@ class Expansion:
             extras=self._extras(said, cwd),
             cards=cards,
         )
+
+    def _with_given(self, name: str, said: Table, row: Row) -> tuple[Table, Table]:
+        """What a task is with the values that it has been given in the place of the file's, and these. What means
+        nothing to it (any more) is left out, and noted."""
+        texts = self.context.retried.get(name)
+        if not texts:
+            return said, {}
+        try:
+            given = self.keys.given(texts, row)
+            changed = self.keys.under(given, said, row) if given else said
+            if given and changed == said:
+                raise BadValueError(f"changes {', '.join(given)}, which stands in nothing that it executes")
+        except BadValueError as error:
+            self.context.unfit[name] = error.words
+            return said, {}
+        return changed, given
 
     def _executed(self, card: Change, said: Table, cwd: str, row: Row, shard: Shard | None) -> CardWork:
         """What a task executes: at first, on each rung of on_oom, and to resume."""
@@ -167,10 +185,12 @@ class Expansion:
             env |= {"GPUDECK_SHARD": str(shard[0]), "GPUDECK_SHARDS": str(shard[1])}
         return Work(cast("Command", said.get("command", ())), tuple(env.items()))
 
-    def _on_cards(self, plain: CardWork, said: Table, cwd: str, row: Row, shard: Shard | None) -> tuple[CardWork, ...]:
+    def _on_cards(
+        self, plain: CardWork, given: Table, said: Table, cwd: str, row: Row, shard: Shard | None
+    ) -> tuple[CardWork, ...]:
         """What it executes on cards that a [[gpu_profile]] is for; () where that makes no difference on any of them."""
         cards = self.keys.cards if self.entry.wrong.isdisjoint(EXECUTED) else ()
-        made = [self._executed(Change(card.vars, card.env), said, cwd, row, shard) for card in cards]
+        made = [self._executed(Change({**card.vars, **given}, card.env), said, cwd, row, shard) for card in cards]
         if all(work == plain for work in made):
             return ()
         return tuple(

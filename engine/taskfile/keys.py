@@ -19,10 +19,22 @@ from . import kinds
 from .check import Checker, check_name
 from .command import Python, digest_files, filled_command, ignoring, named_python, read_env_file
 from .kinds import read_table, record
-from .layers import Layers, RawEntry, expanded_with
+from .layers import Layers, RawEntry, expanded_with, set_value
 from .matrix import Grid, grid
 from .options import Box
-from .placeholders import RUNTIME, Scope, Values, as_written, fill, fill_command, fill_text, lone, marker, names_in
+from .placeholders import (
+    BUILT_IN,
+    RUNTIME,
+    Scope,
+    Values,
+    as_written,
+    fill,
+    fill_command,
+    fill_text,
+    lone,
+    marker,
+    names_in,
+)
 from .problems import BadValueError, did_you_mean
 from .schema import DISTRIBUTED, IGNORED_VARIABLES, OF_ALL, RUNG, SLURM, TASK
 from .settings import CardProfile
@@ -35,6 +47,8 @@ _ALONE = frozenset({"matrix", "shards", "nodes", "fingerprint_ignore"})
 """Keys that are the same for all tasks of an entry."""
 EXECUTED = ("command", "env", "distributed", "resume_command")
 """What the rungs of on_oom and the profiles of cards change."""
+_PLACED = frozenset({"name", "needs", "after", "round", "group", "enabled", "priority", "next", "tags", *_ALONE})
+"""Which task it is and when its turn comes: that stays, whatever values it is given."""
 _STAYING = frozenset({"command", "env", "resume_command", "on_oom", "slurm"})
 """Keys in which what is known only at the start stays."""
 _WHOLE = re.compile(r"-?\d+")
@@ -61,6 +75,10 @@ class Context:
     """Names that [vars] or the matrix of some entry has."""
     entries: dict[int, RawEntry] = field(default_factory=dict[int, RawEntry])
     """By line."""
+    retried: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """By task, values of variables in the place of the file's, as typed."""
+    unfit: dict[str, str] = field(default_factory=dict[str, str])
+    """By task, why it goes without these."""
     resolved_shards: dict[str, int] = field(default_factory=dict[str, int])
     """What "gpus" was resolved to, by entry."""
     disabled: dict[str, int] = field(default_factory=dict[str, int])
@@ -344,6 +362,22 @@ class EntryKeys:
             layers = self.context.layers
             self._expanded[text] = expanded_with(changes, layers.vars_as_written, layers.vars, self.context.environ)
         return self._expanded[text]
+
+    def given(self, texts: Mapping[str, str], row: Row) -> Table:
+        """Values in the place of those that a task has, as typed, without those that are the same. Raises
+        BadValueError."""
+        values = {name: set_value(text) for name, text in texts.items()}
+        for name in values:
+            if name in BUILT_IN:
+                raise BadValueError(f"changes {name}: {{{name}}} means something already")
+        self.with_vars(values)
+        now = row.of(self._scopes.work)
+        return {name: value for name, value in values.items() if as_text(value) != as_text(now.get(name))}
+
+    def under(self, given: Table, said: Table, row: Row) -> Table:
+        """What a task is with other values. Raises BadValueError."""
+        row = Row({**row.cells, **self.with_vars(given)})
+        return {**said, **{key: self.read(key, row) for key in said if key in self._raw and key not in _PLACED}}
 
     def text_in(self, change: Mapping[str, object], row: Row) -> Mapping[str, str | None]:
         """Variables of a rung or a [[gpu_profile]] with their values."""

@@ -84,6 +84,7 @@ def _context(
         python=default_python(source.folder, environ),
         profiles=card_profiles(checker, layers),
         placeholders=set(layers.vars),
+        retried=options.retried,
     )
 
 
@@ -106,6 +107,10 @@ def _deck(context: Context, options: RunOptions, look: Look | None) -> DeckFile:
             *warnings(tasks, source.shown),
             *swept_over(checker, context.profiles, tasks),
             *_on_slurm(context, options, tasks),
+            *(
+                f"{source.shown}: {name} has the file's values: its `retry --set` {why}"
+                for name, why in context.unfit.items()
+            ),
         ),
         selected=selected,
         shown=source.shown,
@@ -115,6 +120,7 @@ def _deck(context: Context, options: RunOptions, look: Look | None) -> DeckFile:
         digest=source.digest,
         text=source.text,
         own_checks=own,
+        unfit=context.unfit,
         later=_later(context, tasks, selected),
     )
 

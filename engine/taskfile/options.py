@@ -21,6 +21,8 @@ class RunOptions:
     """The first so many tasks of each entry."""
     also: tuple[str, ...] = ()
     """Never typed: names of tasks that were taken in since, beside what the other words select."""
+    retried: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """By task, what `retry --set` has given since: values of variables, as typed."""
     gpus: str | None = None
     slots_per_gpu: str | None = None
     log_dir: str | None = None

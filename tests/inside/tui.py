@@ -12,6 +12,7 @@ from gpudeck.engine.logs.log_file import Breaks, LogFile
 from gpudeck.engine.logs.printable import last_frame
 from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
 from gpudeck.engine.protocol.alike import groups_of
+from gpudeck.engine.text import command_text
 from gpudeck.tui import client, pages, read_only
 from gpudeck.tui import curve_reader as curves_reader
 from gpudeck.tui.acting import doing
@@ -27,7 +28,7 @@ from gpudeck.tui.deck_app import MOST, Toast, Toasts, but_not, came_to_nothing, 
 from gpudeck.tui.drawing import format
 from gpudeck.tui.drawing.filtering import parse as filtering_parse
 from gpudeck.tui.drawing.filtering import subject
-from gpudeck.tui.drawing.format import clock, command_text, width_of
+from gpudeck.tui.drawing.format import clock, width_of
 from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
 from gpudeck.tui.drawing.spans import Part, bar, cut, length, pack
 from gpudeck.tui.drawing.view import FLAGS, LOOKS, SPARK_CELLS, Moment, cell, gpu_words, plain_text
@@ -89,4 +90,5 @@ from gpudeck.tui.widgets.log.view import BOTH, LogView, Parts, alone, shares, to
 from gpudeck.tui.widgets.table import order
 from gpudeck.tui.widgets.table.order import Order, TableState, arranged, natural, sort_key
 from gpudeck.tui.widgets.table.task_table import JUMP_S, TaskTable
+from gpudeck.tui.widgets.values_form import ValuesForm
 from gpudeck.tui.widgets.waiting import WORDS

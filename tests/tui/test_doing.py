@@ -184,7 +184,7 @@ def test_the_longest_retry_menu_has_a_key_for_each_answer() -> None:
     kinds = ("exit", "signal", "oom", "timeout", "watch", "lost", "spawn error")
     rows = [row(kind, "failed", kind=kind, gpus=(at,)) for at, kind in enumerate(kinds)]
     question = asked(doing.retry_menu([*rows, row("a", "succeeded", changed=True, stale=True)], rows))
-    assert len({answer.key for answer in question.answers}) == len(question.answers) == 18
+    assert len({answer.key for answer in question.answers}) == len(question.answers) == 19
 
 
 def test_a_stop_offers_the_tasks_only_where_some_run() -> None:

@@ -104,7 +104,7 @@ ACTIONS: tuple[Action, ...] = (
         "retry_menu",
         ("R",),
         "retry …",
-        "Retry by choice: all failed, changed or stale, one kind of failure, elsewhere, with debug output",
+        "Retry by choice: all failed, changed or stale, one kind, elsewhere, with other values, with debug output",
     ),
     Action("cancel", ("c",), "cancel", "Cancel; asks first if something runs", footer=4),
     Action("kill", ("K",), "kill", "Kill at once, with everything it started; asks"),

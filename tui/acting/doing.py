@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from ...engine.protocol.states import ACTIVE, FAILED
 from ...engine.protocol.verbs import ACTS, debug_env
 from ...engine.protocol.wire import GpuRow, TaskRow
 from ...engine.protocol.words import stands
+from ...engine.text import command_text, pairs_text
 from ..drawing.format import clean, cut
 from .actions import BY_ID
 
@@ -39,6 +41,13 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherValues:
+    """Tasks are to run again with values that are typed first."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """What is asked before something is done."""
 
@@ -46,7 +55,7 @@ class Question:
     lines: tuple[str, ...]
     answers: tuple[Option, ...]
     """The first one is harmless."""
-    then: Callable[[str], Request | Question | None]
+    then: Callable[[str], Request | Question | OtherValues | None]
     """By an answer's id."""
 
 
@@ -57,7 +66,7 @@ class Refusal:
     text: str
 
 
-Doing = Request | Question | Refusal
+Doing = Request | Question | Refusal | OtherValues
 
 
 _NAMED = 8
@@ -225,7 +234,7 @@ _FAILED_HOW = {
     "node_fail": "a node failed under",
 }
 """Of one task or several, by the kind of failure."""
-_OWN_KEYS = {"debug": "d"}
+_OWN_KEYS = {"debug": "d", "values": "v"}
 """Of the retry menu: the same whatever else it offers."""
 
 
@@ -253,6 +262,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
         names = [row.name for row in again]
         what = cut(clean(many(names)), _NAME_CELLS)
         groups["these"] = (what, names, {})
+        groups["values"] = (f"{what}, with other values …", names, {})
         groups["fresh"] = (f"{what}, from the beginning", names, {"fresh": True})
         groups["downstream"] = (f"{what}, and what needs it", names, {"downstream": True})
         groups["debug"] = (
@@ -263,10 +273,12 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
     if not groups:
         return Refusal("nothing has ended that could be retried")
 
-    def then(answer: str) -> Request | None:
+    def then(answer: str) -> Request | OtherValues | None:
         if answer not in groups:
             return None
         _, names, more = groups[answer]
+        if answer == "values":
+            return OtherValues(tuple(names))
         return _verb("retry", names, _again(names), **more)
 
     keys = iter("123456789acefgim")
@@ -275,6 +287,64 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
         *(Option(id_, text, _OWN_KEYS.get(id_) or next(keys, "")) for id_, (text, _, _) in groups.items()),
     ]
     return Question("Retry", (), tuple(answers), then)
+
+
+VALUES_HINT = (
+    "bs=32 lr=0.1  values of the task file; --env X=1  a variable of the environment",
+    "enter shows the new command, escape leaves",
+)
+SHOWN = 20
+"""So many tasks are asked for what they are before others are typed."""
+
+
+def values_now(tasks: Sequence[Mapping[str, Any]]) -> str:
+    """What these tasks (answers to `show`) have in common, as it would be typed."""
+    first, *others = ({**task["params"], **task.get("given", {})} for task in tasks)
+    shared = {name: value for name, value in first.items() if all(each.get(name) == value for each in others)}
+    env = dict(tasks[0]["retried_env"]) if len(tasks) == 1 else {}
+    words = [f"{name}={value}" for name, value in shared.items() if name not in ("shard", "shards")]
+    for name, value in env.items():
+        words += ["--env", f"{name}={value or ''}"]
+    return shlex.join(words)
+
+
+def values_typed(text: str) -> dict[str, Any] | Refusal:
+    """What goes with a retry: `set` and `env`."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        return Refusal(f"{text}: {error}")
+    values: dict[str, str] = {}
+    env: dict[str, str] = {}
+    into = values
+    for word in words:
+        if word == "--env" and into is values:
+            into = env
+            continue
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            return Refusal(f"{word}: write NAME=VALUE, or --env NAME=VALUE")
+        into[name] = value
+        into = values
+    return {"set": values, "env": env}
+
+
+def with_values(names: Sequence[str], typed: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]) -> Question:
+    """*typed*: as of `values_typed`; *given*: what the engine says that becomes of the tasks by it."""
+    lines: list[str] = []
+    for name, change in given.items():
+        before, after = command_text(change["before"]), command_text(change["after"])
+        lines += [f"{name}  {before}", f"{'now':>{len(name)}}  {after}"] if before != after else []
+        if before == after:
+            lines.append(f"{name}  {', '.join(change['changes']) or 'has these values already'}")
+    env = pairs_text(typed["env"])
+    lines += [f"environment  {env}"] if env else []
+
+    def then(answer: str) -> Request | None:
+        return _verb("retry", list(names), _again(names), **typed) if answer == "retry" else None
+
+    answers = (Option("no", "no, do nothing"), Option("retry", "run it so" if len(names) == 1 else "run them so", "y"))
+    return Question(f"Retry {many(names)}?", tuple(lines), answers, then)
 
 
 _KEEP = "e"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import time
 import unicodedata
 from collections.abc import Sequence
@@ -98,11 +97,6 @@ def _tail(text: str, width: int) -> str:
     while start < len(text) and (cell_len(text[start:]) > width or unicodedata.combining(text[start])):
         start += 1
     return text[start:]
-
-
-def command_text(command: str | Sequence[str]) -> str:
-    """A command as a shell takes it. Not `clean`: it may be long."""
-    return command if isinstance(command, str) else shlex.join(command)
 
 
 # -- times ------------------------------------------------------------------------------------------------------------

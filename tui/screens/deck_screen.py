@@ -10,9 +10,9 @@ from typing import Any, cast
 from textual import work
 from textual.screen import Screen
 
+from ...engine.text import command_text
 from ..acting.actions import CHANGES, Action, Where, bindings
 from ..deck_app import DeckApp
-from ..drawing.format import command_text
 from ..logs.source import paged
 from ..model import DeckModel
 from ..terminal import logs_for_pager, pager_of, run_outside, with_content

@@ -11,15 +11,24 @@ from typing import Any, cast
 from textual.widget import Widget
 from textual.worker import Worker
 
-from ...engine.attempts.record import energy_text, git_text, is_simulated, other_command, read_record, words_in
+from ...engine.attempts.record import (
+    energy_text,
+    git_text,
+    given_in,
+    is_simulated,
+    other_command,
+    read_record,
+    words_in,
+)
 from ...engine.logs.digest import digest
 from ...engine.protocol.describe import change_fields, env_lines, task_fields
 from ...engine.protocol.states import ACTIVE, FAILED, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import TaskRow
 from ...engine.protocol.words import nodes_text
+from ...engine.text import command_text, pairs_text
 from ..background import BackgroundReader, lines_from
 from ..curves import Curve, chart, from_wire
-from ..drawing.format import about, bar, clean, clock, command_text, cut, duration, fit, mib, percent, ranges, width_of
+from ..drawing.format import about, bar, clean, clock, cut, duration, fit, mib, percent, ranges, width_of
 from ..drawing.paragraphs import GAP, Line, Span, Tone, beside, field, harmless, links, paragraph
 from ..drawing.view import FLAGS, gpu_words, look, rung_text
 
@@ -55,6 +64,8 @@ class Left:
     """The copy of the code that it ran."""
     simulated: bool = False
     """Its GPUs were."""
+    given: str = ""
+    """The values that it had in the place of the file's."""
 
 
 def read(files: Files) -> Left:
@@ -70,6 +81,7 @@ def read(files: Files) -> Left:
         words_in(record),
         str(record.get("snapshot") or ""),
         is_simulated(record),
+        pairs_text(given_in(record)),
     )
 
 
@@ -326,6 +338,7 @@ def chosen(known: Known, width: int) -> list[Line]:
         *field("GPU memory", _pair(end, "peak_mib", "mean_mib", mib), width),
         *field("GPU use", _pair(end, "peak_util_percent", "mean_util_percent", _whole_percent), width),
         *field("energy", energy_text(end, simulated=known.left.simulated), width),
+        *field("with", clean(known.left.given), width),
     ]
     for each in [*known.details["attempts"], *filter(None, [known.details.get("running")])]:
         if each["number"] == known.attempt:

@@ -1,0 +1,115 @@
+"""`gpudeck retry SEL --set K=V`: a task runs again with other values than the file's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rigs.desk import Desk, Ends, at_desk
+
+SWEEP = """
+    [deck]
+    gpus = "sim:1"
+    [vars]
+    lr = 0.1
+    [[task]]
+    name = "t-{bs}"
+    command = ["train", "{bs}", "{lr}"]
+    metrics.loss = { regex = 'loss=([0-9]+)' }
+    retries = 1
+    backoff = "0s"
+    matrix.bs = [32, 64]
+    [[task]]
+    name = "after"
+    command = ["gather"]
+    needs = ["t-*"]
+"""
+ENDS = {"t-32": 0, "t-64": 3, "after": 0}
+
+
+def argv(desk: Desk, name: str = "t-64") -> list[str]:
+    return list(desk.order(name).argv[-3:])
+
+
+@at_desk(SWEEP, ENDS)
+async def test_the_old_and_the_new_command_are_told_and_the_new_one_runs(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.ending["t-64"] = Ends(0)
+    done = await desk.command("retry", "t-64", "--set", "bs=48", "--set", "lr=0.2")
+    assert done.out.splitlines()[:2] == ["t-64: train 64 0.1", " now: train 48 0.2"]
+    await desk.until_state("after", "succeeded")
+    assert argv(desk) == ["train", "48", "0.2"]
+    assert argv(desk, "t-32") == ["train", "32", "0.1"]
+    assert "retried   with bs=48 lr=0.2 in the place of the file's" in (await desk.command("show", "t-64")).out
+
+
+@at_desk(SWEEP, ENDS)
+async def test_retries_and_the_next_engine_have_the_values_until_the_next_run(desk: Desk) -> None:
+    assert await desk.run() == 1
+    await desk.command("retry", "t-64", "--set", "bs=48")
+    await desk.until_state("t-64", "failed")
+    assert desk.started.count("t-64") == 4
+    assert argv(desk) == ["train", "48", "0.1"]
+    await desk.leave()
+    await desk.command("retry", "t-64")
+    await desk.until(lambda: desk.started.count("t-64") == 6)
+    await desk.until_state("t-64", "failed")
+    assert argv(desk) == ["train", "48", "0.1"]
+    await desk.leave()
+    assert await desk.run() == 1
+    assert desk.started.count("t-64") == 8
+    assert argv(desk) == ["train", "64", "0.1"]
+
+
+@at_desk(SWEEP, ENDS)
+async def test_the_value_of_the_file_takes_that_of_a_retry_away(desk: Desk) -> None:
+    assert await desk.run() == 1
+    await desk.command("retry", "t-64", "--set", "bs=48", "--set", "lr=0.2")
+    await desk.until(lambda: desk.started.count("t-64") == 4)
+    await desk.until_state("t-64", "failed")
+    await desk.command("retry", "t-64", "--set", "bs=64")
+    await desk.until(lambda: desk.started.count("t-64") == 6)
+    assert argv(desk) == ["train", "64", "0.2"]
+
+
+@at_desk(SWEEP, ENDS)
+async def test_a_result_of_other_values_counts_and_the_next_run_says_that_the_file_has_others(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.ending["t-64"] = Ends(0, out="loss=7\n")
+    await desk.command("retry", "t-64", "--set", "bs=48", "--set", "lr=0.2")
+    await desk.until_state("after", "succeeded")
+    assert (await desk.row("t-64"))["changed"] is False
+    await desk.command("start")
+    assert (await desk.row("t-64"))["changed"] is True
+    assert "| t-64 | 48  | 0.2 |    7 |" in (await desk.command("table", "t-64", "t-32")).out
+    shown = (await desk.command("show", "t-64")).out
+    assert "with bs=48 lr=0.2" in shown
+    assert "ran       train 48 0.2  (attempt 3)" in shown
+
+
+@at_desk(SWEEP, ENDS)
+async def test_an_edit_is_applied_beside_the_values_of_a_retry(desk: Desk) -> None:
+    assert await desk.run() == 1
+    await desk.command("retry", "t-64", "--set", "bs=48")
+    await desk.until_state("t-64", "failed")
+    desk.write(SWEEP.replace('"gather"', '"collect"').replace('"{lr}"]', '"{lr}", "--fast"]'))
+    assert (await desk.command("apply", "-y")).code == 0
+    await desk.until(lambda: desk.order("t-64").argv[-1] == "--fast")
+    assert list(desk.order("t-64").argv[-4:]) == ["train", "48", "0.1", "--fast"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("t-64", "--set", "batch=3"), "t-64: --set changes batch, which is in neither matrix nor [vars]"),
+        (("t-*", "--set", "lr"), "--set wants K=V, got 'lr'"),
+        (("t-64", "--set", "task=x"), "t-64: --set changes task: {task} means something already"),
+    ],
+)
+@at_desk(SWEEP, ENDS)
+async def test_what_means_nothing_is_refused_and_nothing_runs(desk: Desk, words: tuple[str, ...], told: str) -> None:
+    assert await desk.run() == 1
+    before = len(desk.started)
+    refused = await desk.command("retry", "-y", *words)
+    assert (refused.code, refused.err.splitlines()[-1]) == (2, f"gpudeck: {told}")
+    assert len(desk.started) == before
+    assert "retry" not in (await desk.command("status")).err

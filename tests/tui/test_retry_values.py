@@ -1,0 +1,73 @@
+"""R, v: a task runs again with other values, which are typed and looked at before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fakes.snapshot_deck import ROWS, head
+from tests.fakes.snapshot_gpus import EIGHT
+from tests.fakes.snapshot_rig import SnapshotRig, snapshot_of, whole
+from tests.fakes.snapshot_tasks import FAILED, answer
+from tests.inside.tui import Choice, TaskTable, ValuesForm, doing
+
+MID_RUN = whole(ROWS, head(), EIGHT)
+NAME = FAILED["name"]
+CHANGE = {"before": ["train.py", "--rate", "0.5"], "after": ["train.py", "--rate", "0.7"], "changes": ["--rate 0.7"]}
+
+
+def retried(*, dry_run: bool = False, **_: Any) -> dict[str, Any]:
+    return {"given": {NAME: CHANGE}, "tasks": [NAME]} if dry_run else {"tasks": [NAME], "undo": ""}
+
+
+async def opened(rig: SnapshotRig) -> None:
+    rig.app.screen.query_one(TaskTable).go_to(NAME)
+    await rig.press("R", "v")
+    await rig.until_on(ValuesForm)
+
+
+async def test_the_line_has_what_the_task_has_and_the_new_command_is_shown_before_it_runs() -> None:
+    async with snapshot_of(MID_RUN, answers={"show": answer(FAILED), "retry": retried}) as rig:
+        await opened(rig)
+        await rig.until_seen("noise=sym rate=0.5 --env NCCL_DEBUG=INFO")
+        await rig.types("ctrl+u", "rate=0.7")
+        await rig.press("enter")
+        await rig.until_on(Choice)
+        await rig.until_seen("--rate 0.5", "now", "--rate 0.7")
+        wanted = {"tasks": [NAME], "set": {"rate": "0.7"}, "env": {}}
+        assert rig.client.asked == [("retry", {**wanted, "dry_run": True})]
+        await rig.press("y")
+        await rig.until_told(f"{NAME} runs again")
+        assert rig.client.asked[1:] == [("retry", wanted)]
+
+
+async def test_escape_leaves_all_as_it_is_and_what_is_no_value_is_told() -> None:
+    async with snapshot_of(MID_RUN, answers={"show": answer(FAILED), "retry": retried}) as rig:
+        await opened(rig)
+        await rig.press("escape")
+        await rig.until(lambda: rig.app.screen.query(TaskTable), "the table")
+        await opened(rig)
+        await rig.press("space", "x", "enter")
+        await rig.until_told("x: write NAME=VALUE")
+        assert rig.client.asked == []
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("bs=32 lr=0.1", {"set": {"bs": "32", "lr": "0.1"}, "env": {}}),
+        ("'note=two words' --env X=1 a=", {"set": {"note": "two words", "a": ""}, "env": {"X": "1"}}),
+        ("", {"set": {}, "env": {}}),
+    ],
+)
+def test_what_is_typed_is_read_as_a_shell_reads_it(text: str, typed: dict[str, Any]) -> None:
+    assert doing.values_typed(text) == typed
+
+
+def test_of_several_tasks_the_line_has_what_they_share() -> None:
+    tasks = [
+        {"params": {"bs": "32", "seed": "1"}, "given": {"lr": "3"}, "retried_env": {"X": "1"}},
+        {"params": {"bs": "32", "seed": "2"}, "given": {"lr": "3"}, "retried_env": {}},
+    ]
+    assert doing.values_now(tasks) == "bs=32 lr=3"
