@@ -145,6 +145,8 @@ def report(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", metavar="FILE", help="the file to write (default: report.html); -: standard output")
     add("--open", action="store_true", help="open it in a browser")
+    add("--serve", action="store_true", help="serve it on this box instead, and keep it new: prints its address")
+    add("--port", type=int, metavar="N", help="with --serve: listen there (default: any free port)")
 
 
 def init(parser: argparse.ArgumentParser) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import ipaddress
 import os
 import shlex
 import socket
@@ -13,9 +11,9 @@ from collections.abc import Sequence
 
 from ..engine.client.place import Place
 from ..engine.command import Command
-from ..engine.errors import EngineUnavailableError, UsageError
+from ..engine.errors import UsageError
+from ..engine.web_address import LOOPBACK, listen, tell
 
-LOOPBACK = "127.0.0.1"
 _VALUED = ("--port", "--host")
 _DROPPED = ("--web", "--takeover")
 
@@ -39,7 +37,7 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
     if not read_only:
         place.refuse_missing(command.file)
     host = str(command.given.get("host") or LOOPBACK)
-    sock, loopback = _listen(host, int(command.given.get("port") or 0))
+    sock, loopback = listen(host, int(command.given.get("port") or 0))
     with sock:
         # What is wrong with the deck is said here, not in a browser.
         _reach(place, command)
@@ -47,7 +45,7 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
         server = WebScreen(screen_command(arguments), guard, title=f"gpudeck {os.path.basename(place.path)}")
 
         def ready() -> None:
-            _say(sock, host, guard.token, loopback=loopback)
+            tell(sock, host, guard.token, loopback=loopback)
 
         asyncio.run(server.serve_on(sock, ready))
     goes_on = "" if read_only else "; the engine goes on: `gpudeck stop` ends it"
@@ -76,42 +74,3 @@ def screen_command(arguments: Sequence[str]) -> str:
         elif word not in _DROPPED and not word.startswith(tuple(f"{name}=" for name in _VALUED)):
             kept.append(word)
     return f"exec {shlex.join([sys.executable, '-P', '-m', 'gpudeck', *kept])}"
-
-
-def _listen(host: str, port: int) -> tuple[socket.socket, bool]:
-    """A socket that listens, and whether it does so for this box alone. Raises UsageError, EngineUnavailableError."""
-    if not 0 <= port <= 65535:
-        raise UsageError(f"--port must be 0 to 65535, got {port}")
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    except OSError as error:
-        raise UsageError(f"--host {host}: {error}") from None
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        sock.listen(64)
-    except OSError as error:
-        sock.close()
-        raise EngineUnavailableError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return sock, ipaddress.ip_address(str(address[0])).is_loopback
-
-
-def _login() -> str:
-    """ "ada@"; empty for a user without a name, as in many a container."""
-    try:
-        return f"{getpass.getuser()}@"
-    except (KeyError, OSError):
-        return ""
-
-
-def _say(sock: socket.socket, host: str, token: str, *, loopback: bool) -> None:
-    port = sock.getsockname()[1]
-    shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    print(f"http://{shown}:{port}/{token}", flush=True)
-    if loopback:
-        there = f"{_login()}{socket.gethostname()}"
-        print(f"from another box: ssh -L {port}:{shown}:{port} {there}, then open the same address", file=sys.stderr)
-    else:
-        print("this is not encrypted: on a network that others share, leave --host out and use ssh -L", file=sys.stderr)
-    print("Ctrl-C ends the page, and stops nothing else", file=sys.stderr, flush=True)

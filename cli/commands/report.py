@@ -16,10 +16,16 @@ from ...engine.report_html.gather import gather
 from ...engine.report_html.page import MARK, page
 
 DEFAULT = "report.html"
+_EVERY_S = 10
+"""A page that is served asks for a newer one."""
 
 
 def run(command: Command) -> int:
     """Write the file and print its path; "-" is standard output. Raises DeckError."""
+    if command.flag("serve"):
+        return _serve(command)
+    if command.given.get("port") is not None:
+        raise UsageError("--port goes with --serve")
     given = command.given.get("output") or ""
     target = given or DEFAULT
     if not given:
@@ -36,6 +42,26 @@ def run(command: Command) -> int:
     print(path)
     if command.flag("open") and not webbrowser.open(f"file://{path}"):
         say("no browser could be started here")
+    return 0
+
+
+def _serve(command: Command) -> int:
+    """Until Ctrl-C."""
+    from ...engine.report_html.live import serve
+    from ...engine.web_address import LOOPBACK, listen, tell
+
+    for name in ("output", "open"):
+        if command.given.get(name):
+            raise UsageError(f"--{name} does not go with --serve")
+    path, options = task_file(command), command.options()
+
+    def make() -> bytes:
+        return page(gather(open_offline(path, options, os.environ)), every_s=_EVERY_S)
+
+    make()  # what is wrong is said here, not in a browser
+    sock, loopback = listen(LOOPBACK, int(command.given.get("port") or 0))
+    serve(sock, make, lambda key: tell(sock, LOOPBACK, key, loopback=loopback))
+    say("the page is closed")
     return 0
 
 

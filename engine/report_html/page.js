@@ -27,15 +27,10 @@ function sortBy(head) {
   table.tBodies[0].append(...rows.map(([, row]) => row));
 }
 
-for (const button of document.querySelectorAll("th[aria-sort] button")) {
-  button.addEventListener("click", () => sortBy(button.closest("th")));
-}
-
-const words = document.getElementById("words");
-const state = document.getElementById("state");
-const rows = [...document.querySelectorAll("#tasks tbody tr")];
-
 function filter() {
+  const words = document.getElementById("words");
+  const state = document.getElementById("state");
+  const rows = [...document.querySelectorAll("#tasks tbody tr")];
   const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
   for (const row of rows) {
@@ -46,9 +41,66 @@ function filter() {
   document.getElementById("shown").textContent = shown === rows.length ? "" : `${shown} of ${rows.length}`;
 }
 
-words.addEventListener("input", filter);
-state.addEventListener("change", filter);
-document.getElementById("filter").hidden = false;
+function begin() {
+  for (const button of document.querySelectorAll("th[aria-sort] button")) {
+    button.addEventListener("click", () => sortBy(button.closest("th")));
+  }
+  document.getElementById("words").addEventListener("input", filter);
+  document.getElementById("state").addEventListener("change", filter);
+  document.getElementById("filter").hidden = false;
+}
+
+begin();
 addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) details.open = true;
 });
+
+/* A page that is served follows its deck: what the reader has opened, sorted and typed stays. */
+
+const PARTS = ["header", "main", "footer"];
+
+function becomes(newer) {
+  const named = (details) => details.querySelector("summary").textContent;
+  const open = new Set([...document.querySelectorAll("details[open]")].map(named));
+  const heads = [...document.querySelectorAll("th[aria-sort]")].map((head) => head.getAttribute("aria-sort"));
+  const typed = document.getElementById("words");
+  const [words, state, there] = [typed.value, document.getElementById("state").value, document.activeElement === typed];
+  const place = typed.selectionStart;
+  const [across, down] = [scrollX, scrollY];
+  for (const part of PARTS) document.querySelector(part).replaceWith(newer.querySelector(part));
+  document.title = newer.title;
+  begin();
+  for (const details of document.querySelectorAll("details")) details.open = open.has(named(details));
+  document.querySelectorAll("th[aria-sort]").forEach((head, at) => {
+    for (let times = { ascending: 1, descending: 2 }[heads[at]] ?? 0; times > 0; times--) sortBy(head);
+  });
+  document.getElementById("state").value = state;
+  const line = document.getElementById("words");
+  line.value = words;
+  filter();
+  if (there) { line.focus(); line.setSelectionRange(place, place); }
+  scrollTo(across, down);
+}
+
+let seen = "";
+
+async function look() {
+  let trouble = "";
+  try {
+    const answer = await fetch(location.pathname, { cache: "no-cache" });
+    const text = await answer.text();
+    if (!answer.ok) trouble = text.trim();
+    else if (text !== seen) {
+      if (seen) becomes(new DOMParser().parseFromString(text, "text/html"));
+      seen = text;
+    }
+  } catch {
+    trouble = "nothing new: gpudeck report --serve is not reached";
+  }
+  document.body.dataset.trouble = trouble;
+}
+
+if (document.body.dataset.live) {
+  look();
+  setInterval(look, 1000 * document.body.dataset.live);
+}

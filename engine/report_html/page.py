@@ -22,13 +22,13 @@ $mark
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src '$style_digest'; \
-script-src '$script_digest'; base-uri 'none'; form-action 'none'">
+script-src '$script_digest'$live_policy; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>$title</title>
 <style>$style</style>
 </head>
-<body>
+<body$live>
 $body
 <script>$script</script>
 </body>
@@ -38,7 +38,8 @@ _OLDER_RUNS = 5
 """Runs whose timeline is drawn."""
 
 
-def page(report: Report) -> bytes:
+def page(report: Report, *, every_s: int = 0) -> bytes:
+    """*every_s*: how often it asks whoever serves it for a newer one; 0: never."""
     style, script = _file("page.css"), _file("page.js")
     document = _PAGE.substitute(
         mark=MARK,
@@ -48,6 +49,8 @@ def page(report: Report) -> bytes:
         style=style,
         script=script,
         body="\n".join(_body(report)),
+        live=f' data-live="{every_s}"' if every_s else "",
+        live_policy="; connect-src 'self'" if every_s else "",
     )
     return document.encode("utf-8", "replace")
 
