@@ -98,10 +98,14 @@ class GpudeckApp(DeckApp):
         """As Textual's, which never rings where this process lost its processor for *delay* seconds while the timer
         began: it skips the one tick that it has. Textual shows a resize after 8 ms, none after one that was lost."""
 
+        rung = False
+
         def ring() -> None:
+            nonlocal rung
             timer.stop()
-            if callback is not None:
+            if callback is not None and not rung:  # what is stopped ticks once more where it needs not wait for that
                 self.call_next(callback)
+            rung = True
 
         timer = self.set_interval(max(delay, _LEAST_S), ring, name=name, pause=pause)
         return timer
