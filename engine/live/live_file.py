@@ -226,6 +226,8 @@ class LiveFile:
             now = {spec.name: spec for spec in reading.file.tasks if spec.name in values}
             if not dry_run and now != before:
                 await self._perform(reading, Choices(finished="flag", begins=False))
+                if self.pending is not None:
+                    await self._plan_anew()
         return {name: (before[name], now[name]) for name in values}
 
     async def _go_on_under(self, options: RunOptions, *, begins: bool = True) -> Applied:

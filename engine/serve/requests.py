@@ -234,12 +234,14 @@ class Requests:
         return f"the run before was halted by {before}: `gpudeck unpause` starts what that has left" if before else ""
 
     async def _retry(self, args: RetryArgs) -> dict[str, Any]:
-        await self._take_in(args.tasks)
+        if not args.dry_run:
+            await self._take_in(args.tasks)
         tasks = self._tasks(args.tasks)
         gone = [task for task in tasks if task.gone and task.attempt() is None]
         if gone and len(gone) == len(tasks):
             raise UsageError(f"{gone[0].name} has left the task file: nothing runs it again")
-        refuse_left_out(tasks)
+        if not args.dry_run:
+            refuse_left_out(tasks)
         may = (*FINAL, Backoff, Unknown, *((Waiting, Blocked) if self._deck.run.ended else ()))
         stuck = [task for task in tasks if not isinstance(task.phase, may)]
         if stuck and len(stuck) == len(tasks):

@@ -153,7 +153,7 @@ def cancel(rows: Sequence[TaskRow]) -> Doing:
                 return None
 
     answers = (
-        Option("no", "no, do nothing"),
+        Option("no", "keep running"),
         Option("cancel", "gracefully: stop signal, then time for a checkpoint", "y", grave=True),
         Option("kill", "kill at once", "K", grave=True),
     )
@@ -172,7 +172,7 @@ def kill(rows: Sequence[TaskRow]) -> Doing:
     def then(answer: str) -> Request | None:
         return _verb("kill", names, f"{many(names)}: killed") if answer == "kill" else None
 
-    answers = (Option("no", "no, do nothing"), Option("kill", "kill, with everything it started", "y", grave=True))
+    answers = (Option("no", "keep running"), Option("kill", "kill, with everything it started", "y", grave=True))
     return Question(f"Kill {many(names)} at once?", listed(names) if len(names) > 1 else (), answers, then)
 
 
@@ -215,7 +215,7 @@ def cancel_started(rows: Sequence[TaskRow]) -> Question | None:
         return _verb("cancel", names, f"{many(names)}: asked to end") if answer == "cancel" else None
 
     title = f"{many(names)} {'has' if len(names) == 1 else 'have'} started again. Cancel?"
-    answers = (Option("no", "no, do nothing"), Option("cancel", "cancel, gracefully", "y", grave=True))
+    answers = (Option("no", "keep running"), Option("cancel", "cancel, gracefully", "y", grave=True))
     return Question(title, listed(names) if len(names) > 1 else (), answers, then)
 
 
@@ -283,7 +283,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
 
     keys = iter("123456789acefgim")
     answers = [
-        Option("no", "no, do nothing"),
+        Option("no", "retry nothing"),
         *(Option(id_, text, _OWN_KEYS.get(id_) or next(keys, "")) for id_, (text, _, _) in groups.items()),
     ]
     return Question("Retry", (), tuple(answers), then)
@@ -343,7 +343,7 @@ def with_values(names: Sequence[str], typed: Mapping[str, Any], given: Mapping[s
     def then(answer: str) -> Request | None:
         return _verb("retry", list(names), _again(names), **typed) if answer == "retry" else None
 
-    answers = (Option("no", "no, do nothing"), Option("retry", "run it so" if len(names) == 1 else "run them so", "y"))
+    answers = (Option("no", "retry nothing"), Option("retry", "run it so" if len(names) == 1 else "run them so", "y"))
     return Question(f"Retry {many(names)}?", tuple(lines), answers, then)
 
 
@@ -362,7 +362,7 @@ def pause(paused: str, halted: str) -> Doing:
     def then(answer: str) -> Request | None:
         return Request("pause", {}, "paused: nothing more starts") if answer == "pause" else None
 
-    answers = (Option("no", "no, do nothing"), Option("pause", "pause", "pP"))
+    answers = (Option("no", "go on as now"), Option("pause", "pause", "pP"))
     return Question("Pause the deck?", ("Nothing more starts; what runs goes on.",), answers, then)
 
 
@@ -370,7 +370,7 @@ def _unhalt(failed: str) -> Question:
     def then(answer: str) -> Request | None:
         return Request("unpause", {}, "the deck goes on") if answer == "on" else None
 
-    answers = (Option("no", "no, nothing starts"), Option("on", "go on", "pP"))
+    answers = (Option("no", "start nothing"), Option("on", "go on", "pP"))
     return Question(
         "Go on with the halted run?", (f"{failed} failed; what it has kept from starting starts.",), answers, then
     )
@@ -442,5 +442,5 @@ def take(gpu: GpuRow) -> Doing:
             Request("gpu", {"verb": "take", "gpus": [gpu.uuid]}, f"GPU {gpu.index} taken") if answer == "take" else None
         )
 
-    answers = (Option("no", "no"), Option("take", "use it although others are on it", "t", grave=True))
+    answers = (Option("no", "leave it to them"), Option("take", "use it although others are on it", "t", grave=True))
     return Question(f"Take GPU {gpu.index}?", (gpu.note or "nobody else is on it now",), answers, then)
