@@ -248,13 +248,14 @@ class Requests:
             state = NAMES[type(stuck[0].phase)]
             raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         _check_env(args.env)
+        not_on = tuple(self._uuid(text) for text in args.not_on)
         given = await self._give([task.name for task in tasks if task not in stuck], args)
         if args.dry_run:
             return {"given": given}
         again = RetryOptions(
             fresh=args.fresh,
             env=tuple(args.env.items()),
-            not_on=tuple(self._uuid(text) for text in args.not_on),
+            not_on=not_on,
             changed=args.changed,
         )
         reply = await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
