@@ -10,6 +10,8 @@ python -m tests.sim --planted [WORDS]             which world notices each plant
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
 import tempfile
 import time
@@ -47,11 +49,24 @@ def _plant(folder: str, words: str) -> int:
 
 
 def _runs(args: argparse.Namespace, folder: str) -> int:
+    """Processes share the worlds, one for each core."""
+    began = time.monotonic()
+    processes = 1 if args.runs == 1 else min(os.cpu_count() or 1, args.runs)
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        shares = pool.starmap(_share, [(args, folder, share, processes) for share in range(processes)])
+    runs, failed = (sum(column) for column in zip(*shares, strict=True))
+    print(f"{runs} worlds, {failed} broken, {60 * runs / (time.monotonic() - began):.0f} a minute")
+    return int(failed > 0)
+
+
+def _share(args: argparse.Namespace, folder: str, share: int, of: int) -> tuple[int, int]:
+    """Run every so-many-th world; returns how many, and how many broke a promise."""
     began, failed, runs = time.monotonic(), 0, 0
     every = SLURM_EVERY if args.slurm else 1
-    for seed in count(-(-args.first // every) * every, every):
+    first = -(-args.first // every) * every
+    for seed in count(first + share * every, of * every):
         passed_s = time.monotonic() - began
-        if runs == args.runs if args.minutes is None else passed_s > 60 * args.minutes:
+        if share + runs * of >= args.runs if args.minutes is None else passed_s > 60 * args.minutes:
             break
         runs += 1
         world, error = world_of(seed, folder)
@@ -63,8 +78,7 @@ def _runs(args: argparse.Namespace, folder: str) -> int:
         if error is not None:
             failed += 1
             print(f"world {seed}: {type(error).__name__}: {error}", flush=True)
-    print(f"{runs} worlds, {failed} broken, {60 * runs / (time.monotonic() - began):.0f} a minute")
-    return int(failed > 0)
+    return runs, failed
 
 
 if __name__ == "__main__":
