@@ -57,7 +57,7 @@ def run(command: Command) -> int:
                 place.say(f"the run goes on with it: {plural(len(rest), 'task')} that waited can start, too")
         connection = place.start("act" if goes_on else "note")
         started = True
-        _await_ends(connection, found.ended_unseen & {row.name for row in found.rows(words)})
+        _await_ends(connection, found.ended_unseen)
         if verb == "retry" and (new := len(found.never_ran)):
             place.say(f"{plural(new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
     with connection, alone(place, connection) if started else contextlib.nullcontext(Undone()) as undone:
@@ -119,14 +119,14 @@ def _hint(verb: str, connection: Connection, place: Place) -> None:
             place.say(f"the task file has changed: {kept}")
 
 
-def _wanted(command: Command, selectors: Sequence[str], found: Look, told: Telling) -> tuple[int | None, bool]:
+def _wanted(command: Command, selectors: Sequence[str], found: OfflineLook, told: Telling) -> tuple[int | None, bool]:
     """Whether an engine is to be started, which begins to run the deck: where there is something to do to what is
     meant, and the user, who is asked before, agrees. Returns the exit code where none is, and whether the question is
     answered."""
     rows = found.rows(selectors)
-    if not rows:
+    if not rows and not found.ended_unseen:  # these may be meant once it is known how they ended: state:failed
         return told.nobody(selectors), False
-    if any(row.state in ACTIVE or row.state == "unknown" for row in rows):
+    if not rows or any(row.state in ACTIVE or row.state == "unknown" for row in rows):
         return None, False  # what became of them shows then
     chosen = _chosen(command.verb, rows)
     if not chosen:

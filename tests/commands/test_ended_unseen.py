@@ -48,6 +48,19 @@ def test_what_has_failed_unseen_runs_again_at_once(unseen: Commanded) -> None:
     unseen.command("stop", "--tasks", "--now")
 
 
+def test_what_has_failed_unseen_is_found_by_its_state(unseen: Commanded) -> None:
+    done = unseen.command("retry", "state:failed")
+    assert (done.code, done.out) == (0, "retry: fails (attempt 2 is running)\n"), done.err
+    unseen.command("stop", "--tasks", "--now")
+
+
+def test_a_state_that_nothing_is_in_starts_nothing_beside_what_has_ended_unseen(unseen: Commanded) -> None:
+    done = unseen.command("retry", "state:succeeded")
+    assert (done.code, "no task" in done.out) == (0, True), done.err
+    until(lambda: unseen.engines_alive() == [])
+    assert unseen.lines("ran") == ["ran"]
+
+
 def test_what_has_failed_unseen_is_not_cancelled_and_stays_failed(unseen: Commanded) -> None:
     done = unseen.command("cancel", "fails")
     assert (done.code, "fails has failed: only what has not ended can be cancelled" in done.err) == (2, True)
