@@ -60,6 +60,17 @@ def _mixed(found: Look, row: TaskRow) -> str:
     return f"; {mixed}" if mixed else ""
 
 
+def _outdated(row: TaskRow) -> str:
+    """What is to know of a result that is not of now."""
+    kinds = (
+        (row.changed, "its result is of other work than the file says now (changed)"),
+        (row.stale, "what it builds on ran again after it (stale)"),
+    )
+    if not (why := " and ".join(text for holds, text in kinds if holds)):
+        return ""
+    return f"; {why}: `gpudeck retry {row.name}` runs it again, `gpudeck accept {row.name}` keeps its result"
+
+
 def _instead(row: TaskRow) -> str:
     """What a task does that does not wait."""
     if row.state in ACTIVE:
@@ -73,10 +84,11 @@ def _instead(row: TaskRow) -> str:
         )
     if row.gone:
         return f"is {row.state}, and not in the task file any more: nothing runs it again"
-    if row.state == "cached":
-        return "was done earlier"
     if row.state in DONE:
-        return f"has succeeded: attempt {row.attempt}, {time_text(row)}"
+        done = (
+            "was done earlier" if row.state == "cached" else f"has succeeded: attempt {row.attempt}, {time_text(row)}"
+        )
+        return done + _outdated(row)
     if row.state == "cancelled":
         return f"was cancelled: `gpudeck retry {row.name}` runs it again"
     if row.state == "failed":

@@ -62,13 +62,15 @@ def run(command: Command) -> int:
 def _without_outputs(place: Place) -> list[str]:
     """Finished tasks whose outputs no longer show that they are done. Looks at the outputs of each."""
     from ...engine.attempts.outputs import is_done
+    from ...engine.core.marks import is_of_other_work
     from ...engine.decks.offline import open_offline
     from ...engine.decks.other_decks import OtherDecks
 
     found = open_offline(place.path, place.options, place.environ)
     deck, others = found.deck, OtherDecks(found.file)
     done = (task for task in deck.tasks if task.selected and isinstance(task.phase, (Succeeded, Cached)))
-    return [task.name for task in done if task.spec.outputs and not is_done(deck, task, found.logs, others.at)]
+    own = (task for task in done if task.spec.outputs and not is_of_other_work(task))
+    return [task.name for task in own if not is_done(deck, task, found.logs, others.at)]
 
 
 def _make_way(place: Place) -> None:

@@ -33,6 +33,7 @@ _CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_exi
 _NAMES_THE_STATE = frozenset({"profile", "name"})
 _OF_A_LIVE_DECK = frozenset({"gpus", "slots_per_gpu", "only", "with_needs"})
 """What may differ from what an engine runs with: it takes it as a change."""
+_NEVER_TYPED = frozenset({"also", "retried"})
 _OF_EACH_START = frozenset({"only", "exclude", "limit", "with_needs", "also"})
 """Which tasks: said anew each time. A start that names none means all, or an earlier --limit would pass for success."""
 
@@ -58,13 +59,13 @@ def holding(purpose: Purpose, journal: Recorded, given: RunOptions) -> RunOption
     """The options that hold where a deck with this *journal* is opened and *given* is said.
 
     An unfinished run goes on as it was started, whoever goes on with it; a headless one says its tasks anew. After a
-    run has ended, what begins the next one has the file and what is given now; what only looks or acts sees the deck as
-    that run did, so that nothing counts as changed, or starts, that it had otherwise.
+    run has ended, what begins the next one has the file, what is given now and what `retry --set` has given; what only
+    looks or acts sees the deck as that run did, so that nothing counts as changed, or starts, that it had otherwise.
     Raises UsageError where *given* would make other tasks of an unfinished run's.
     """
     before = decode(journal.options)
     if not journal.unfinished:
-        return given if purpose in BEGINS else as_before(before, given)
+        return replace(given, retried=before.retried) if purpose in BEGINS else as_before(before, given)
     return continued(before, given if purpose == "headless" else replace(given, **_selection(as_before(before, given))))
 
 
@@ -74,6 +75,7 @@ def held(options: RunOptions, given: RunOptions, *, unfinished: bool) -> str:
     default = RunOptions()
     left = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
     left = {name: value for name, value in left.items() if value not in (getattr(given, name), getattr(default, name))}
+    left["retried"] = {}  # told by task
     left["set"] = {key: value for key, value in options.set.items() if given.set.get(key) != value}
     said = describe(replace(default, **left))
     if not said:
@@ -177,7 +179,7 @@ def difference(before: RunOptions, now: RunOptions) -> str:
     found: list[str] = []
     for field in fields(RunOptions):
         old, new = getattr(before, field.name), getattr(now, field.name)
-        if new and new != old and field.name not in ("also", "retried"):
+        if new and new != old and field.name not in _NEVER_TYPED:
             was = _said(field.name, old) if old else "all tasks" if field.name == "only" else "as in the file"
             found.append(_said(field.name, new) if new is True else f"{_said(field.name, new)} (before: {was})")
     return ", ".join(found)
@@ -195,7 +197,8 @@ def _selection(options: RunOptions) -> dict[str, Any]:
 def describe(options: RunOptions) -> str:
     """The options as they would be typed."""
     default = RunOptions()
-    given = [(field.name, getattr(options, field.name)) for field in fields(RunOptions) if field.name != "also"]
+    names = [field.name for field in fields(RunOptions) if field.name not in _NEVER_TYPED]
+    given = [(name, getattr(options, name)) for name in names]
     return " ".join(_said(name, value) for name, value in given if value != getattr(default, name))
 
 
@@ -208,9 +211,6 @@ def _said(name: str, value: object) -> str:
         return _flag(f"no_{name}")
     if not value:
         return f"no {_flag(name)}"
-    if name == "retried":
-        given = cast("Mapping[str, Mapping[str, str]]", value)
-        return ", ".join(f"retry {task} {_said('set', values)}" for task, values in given.items())
     if isinstance(value, Mapping):
         return " ".join(f"{_flag(name)} {key}={text}" for key, text in cast("Mapping[str, str]", value).items())
     if isinstance(value, tuple):

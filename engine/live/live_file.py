@@ -16,7 +16,7 @@ from ..core.spec import DeckFile, TaskSpec
 from ..decks import handover
 from ..decks.opening import OpenDeck
 from ..decks.options import changed, decode, taking_in
-from ..errors import DeckError, EngineUnavailableError, UsageError
+from ..errors import DeckError, EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
 from ..taskfile.options import RunOptions
 from . import words
@@ -24,7 +24,7 @@ from .apply import Applier, HasStartedError
 from .change import ChangeArgs, text_of
 from .looking import Looking
 from .plan import Applied, Choices, FilePlan, Finished, Running, as_they_stand, make_plan
-from .reading import Reader, Reading
+from .reading import Given, Reader, Reading, given_to
 from .worker import Worker
 
 _RULES = (
@@ -213,22 +213,19 @@ class LiveFile:
         async with self._one_at_a_time:
             await self._go_on_under(taking_in(decode(self._opened.options), names), begins=False)
 
-    async def give(
-        self, values: Mapping[str, Mapping[str, str]], *, dry_run: bool
-    ) -> dict[str, tuple[TaskSpec, TaskSpec]]:
-        """Let tasks that have ended have these values of variables in the place of the file's, until the next run
-        begins or they are given others. *dry_run*: only look. Returns what they were and what they are then, by name.
-        Raises DeckError."""
+    async def give(self, values: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> dict[str, Given]:
+        """Let tasks that have ended have these values of variables in the place of the file's, until they are given
+        others. *dry_run*: only look. Returns what becomes of them, by name. Raises DeckError."""
         async with self._one_at_a_time:
             await self._applier.written()
+            before = self._opened.file.tasks
             reading = await self._worker(lambda: self._reader.retried_with(values))
-            before = {spec.name: spec for spec in self._opened.file.tasks if spec.name in values}
-            now = {spec.name: spec for spec in reading.file.tasks if spec.name in values}
-            if not dry_run and now != before:
+            found = given_to(before, reading.file.tasks, values)
+            if not dry_run and any(each.before != each.now for each in found.values()):
                 await self._perform(reading, Choices(finished="flag", begins=False))
                 if self.pending is not None:
                     await self._plan_anew()
-        return {name: (before[name], now[name]) for name in values}
+        return found
 
     async def _go_on_under(self, options: RunOptions, *, begins: bool = True) -> Applied:
         await self._applier.written()
@@ -251,6 +248,8 @@ class LiveFile:
             return True
         try:
             return await self._take_up(settled)
+        except EngineEndingError:
+            raise
         except EngineUnavailableError as error:
             self._looking.seen = None
             if self.mode != "off":

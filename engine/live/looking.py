@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from ..errors import EngineEndingError
 from .reading import content_digest
 from .watch import FileWatch
 from .worker import Worker
@@ -88,6 +89,8 @@ class Looking:
             while self._look_again:
                 self._look_again = False
                 await self._look_once()
+        except EngineEndingError:
+            return  # the next engine looks at the file
         except Exception as error:  # A task that nobody awaits would keep it to itself.
             self._failed(error)
         finally:

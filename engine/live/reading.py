@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
@@ -11,7 +12,7 @@ from typing import Literal
 
 from ..core.events import Fact
 from ..core.recorded import recorded
-from ..core.spec import DeckFile, DeckSettings
+from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..decks import handover
 from ..decks.cuda_devices import choose
 from ..decks.gpus import BoxGpus
@@ -40,6 +41,36 @@ class Reading:
     """Settings that cannot change before the next start."""
     options: RunOptions | None = None
     """The run options that hold from now on, where they are others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A task with values in the place of the file's."""
+
+    before: TaskSpec
+    now: TaskSpec
+    other: str = ""
+    """A task in whose way it then is; empty: none."""
+    path: str = ""
+    """The output that is also that task's; empty: it does the same work."""
+
+
+def given_to(before: Sequence[TaskSpec], now: Sequence[TaskSpec], names: Collection[str]) -> dict[str, Given]:
+    """What becomes of these *names*. *before*, *now*: all tasks of the file."""
+    works, outputs = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for spec in now:
+        works[spec.fingerprint].append(spec.name)
+        for path in spec.outputs:
+            outputs[path].append(spec.name)
+    found: dict[str, Given] = {}
+    for was, spec in zip(before, now, strict=True):
+        if spec.name not in names:
+            continue
+        same = [("", name) for name in works[spec.fingerprint] if name != spec.name]
+        same += [(path, name) for path in spec.outputs for name in outputs[path] if name != spec.name]
+        path, other = same[0] if same and was.work != spec.work else ("", "")
+        found[spec.name] = Given(was, spec, other, path)
+    return found
 
 
 def content_digest(path: str) -> str:
@@ -114,10 +145,7 @@ class Reader:
         anew = {spec.name: spec for spec in loaded.tasks if spec.name in given}
         for name in given.keys() - anew:
             raise UsageError(f"{name}: --set means nothing to it: it is not in the task file any more")
-        tasks = tuple(
-            replace(anew[spec.name], position=spec.position) if spec.name in anew else spec
-            for spec in opened.file.tasks
-        )
+        tasks = tuple(replace(anew.get(spec.name, spec), position=spec.position) for spec in opened.file.tasks)
         values = {spec.name: dict(spec.given) for spec in tasks if spec.given}
         file = replace(opened.file, tasks=tasks)
         return Reading(file, file.digest, opened.gpus.chosen, (), replace(options, retried=values))

@@ -107,7 +107,6 @@ class Attempts:
     def _ended(self, name: str, ended: Ended) -> AttemptPart:
         told, history = self._read(name, ended.number)
         end = told.end or _End()
-        given = f"with {pairs_text(told.set)}" if told.set else ""
         return AttemptPart(
             name,
             ended.number,
@@ -115,7 +114,7 @@ class Attempts:
             ended.wall - ended.duration_s,
             ended.wall,
             ended.outcome.reason,
-            "; ".join(filter(None, (describe(ended.outcome), given))),
+            "; ".join(filter(None, (describe(ended.outcome), _given(told.set)))),
             self._gpus(told, ended.gpus),
             end.energy_wh,
             end.mean_power_w,
@@ -221,6 +220,7 @@ def _tasks(
         mine = by_task.get(task.name, {})
         shown = mine.get(records.attempt(task)) or (mine[max(mine)] if mine else None)
         untold = shown is not None and shown.kind == UNTOLD
+        why = shown.reason if shown is not None and untold else _reason(task, explainer)
         last = {
             name: score["last"]
             for name, score in records.scores(task).items()
@@ -231,7 +231,7 @@ def _tasks(
                 name=task.name,
                 state=result.state,
                 flags=flags(offline.deck, task),
-                reason=shown.reason if shown is not None and untold else _reason(task, explainer),
+                reason="; ".join(filter(None, (why, _given(records.given(task))))),
                 duration_s=None if shown is None or shown.end is None or untold else shown.end - shown.start,
                 attempts=task.attempts,
                 gpus=shown.gpus if shown is not None else (),
@@ -243,6 +243,11 @@ def _tasks(
             )
         )
     return found
+
+
+def _given(values: Mapping[str, str]) -> str:
+    """Of values that `retry --set` has put in the place of the file's."""
+    return f"with {pairs_text(values)}" if values else ""
 
 
 def _reason(task: Task, explainer: Explainer) -> str:

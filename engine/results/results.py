@@ -53,6 +53,8 @@ class Result:
     done: bool
     values: Mapping[str, float]
     """By metric; missing: it has none."""
+    given: frozenset[str] = frozenset()
+    """Params that `retry --set` gave it."""
 
 
 class Records:
@@ -128,8 +130,9 @@ def results_of(records: Records, tasks: Iterable[Task], asked: Sequence[Asked]) 
     for task in tasks:
         done = isinstance(task.phase, (Succeeded, Cached))
         values = _values(records, task, asked)
-        params = {**task.spec.params, **records.given(task)}
-        found.append(Result(task.name, task.spec.entry, params, NAMES[type(task.phase)], done, values))
+        given = records.given(task)
+        params, state = {**task.spec.params, **given}, NAMES[type(task.phase)]
+        found.append(Result(task.name, task.spec.entry, params, state, done, values, frozenset(given)))
     return found
 
 

@@ -139,7 +139,8 @@ def varying(results: Sequence[Result]) -> list[str]:
 
 
 def _plain(results: Sequence[Result], layout: Layout) -> Table:
-    params = varying(results)
+    differing, given = varying(results), {name for result in results for name in result.given}
+    params = [*differing, *sorted(given.difference(differing))]
     states = not all(result.done for result in results)
     heads = ("task", *params, *(("state",) if states else ()))
     table = Table(heads, tuple(Column(name, name, best) for name, best in layout.metrics.items()))
@@ -336,30 +337,29 @@ def _filled(
 ) -> list[list[str]]:
     marked = table.marked()
     by_metric = table.decimals()
-    usual = _usual_count(table)
+    full = _full_count(table)
     rows: list[list[str]] = []
     for place, (texts, cells) in enumerate(table.rows):
         row = [escape(text) for text in texts]
         for column, cell in enumerate(cells):
-            text = _shown(cell, by_metric[table.columns[column].metric], plus_minus, usual)
+            text = _shown(cell, by_metric[table.columns[column].metric], plus_minus, full)
             row.append(bold(text) if (place, column) in marked else text)
         rows.append(row)
     return rows
 
 
-def _usual_count(table: Table) -> int:
-    """How many values most cells have; a cell of fewer says so."""
-    counts = [len(cell.values) for _, cells in table.rows for cell in cells if cell.spread and cell.values]
-    return max(set(counts), key=counts.count, default=1)
+def _full_count(table: Table) -> int:
+    """How many values the fullest cell has; a cell of fewer says so."""
+    return max((len(cell.values) for _, cells in table.rows for cell in cells if cell.spread), default=1)
 
 
-def _shown(cell: Cell, decimals: int | None, plus_minus: str, usual: int) -> str:
+def _shown(cell: Cell, decimals: int | None, plus_minus: str, full: int) -> str:
     mean = cell.mean
     if mean is None:
         return MISSING
     std = cell.std
     text = measured(mean, decimals) + (f"{plus_minus}{measured(std, decimals)}" if std is not None else "")
-    return f"{text} (n={len(cell.values)})" if cell.spread and len(cell.values) != usual else text
+    return f"{text} (n={len(cell.values)})" if cell.spread and len(cell.values) < full else text
 
 
 def _exact(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -15,9 +16,9 @@ from ..core.events import RetryOptions
 from ..core.explain import explain
 from ..core.inputs import GpuVerb, Verb
 from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
-from ..core.spec import TaskSpec
 from ..errors import UsageError
 from ..live.change import ChangeArgs
+from ..live.reading import Given
 from ..ports import Clock, Sink
 from ..protocol.wire import Request
 from ..protocol.words import stands
@@ -63,9 +64,9 @@ class Hooks:
     apply: Callable[[Mapping[str, Any]], Awaitable[Any]]
     change: Callable[[ChangeArgs], Awaitable[str]]
     """Other run options; returns what has become other, in words."""
-    give: Callable[[Mapping[str, Mapping[str, str]], bool], Awaitable[Mapping[str, tuple[TaskSpec, TaskSpec]]]]
-    """Values of variables for tasks, by name, in the place of the file's; whether only to look. Returns what they were
-    and are."""
+    give: Callable[[Mapping[str, Mapping[str, str]], bool], Awaitable[Mapping[str, Given]]]
+    """Values of variables for tasks, by name, in the place of the file's; whether only to look. Returns what
+    becomes of them."""
     select: Callable[[Sequence[str]], Awaitable[None]]
     """Take tasks in that the selection leaves out."""
     taken: Callable[[], Awaitable[None]]
@@ -269,10 +270,20 @@ class Requests:
         changed = await self._hooks.give(dict.fromkeys(names, args.set), args.dry_run)
         await self._hooks.taken()
         found: dict[str, Any] = {}
-        for name, (before, now) in changed.items():
-            after = self._attempts.planner.command(self._deck.by_name[name], now)
-            found[name] = {"before": told[name], "after": after, "changes": changes(before.work, now.work)}
+        for name, each in changed.items():
+            after = self._attempts.planner.command(self._deck.by_name[name], each.now)
+            differs = changes(each.before.work, each.now.work)
+            found[name] = {"before": told[name], "after": after, "changes": differs, "clash": self._clash(each)}
         return found
+
+    def _clash(self, given: Given) -> str:
+        """In whose way a task with other values is: "does the same as a, which has succeeded"; "": in nobody's."""
+        if not given.other:
+            return ""
+        stood = stands(NAMES[type(self._deck.by_name[given.other].phase)])
+        path = os.path.relpath(given.path, given.now.cwd) if given.path else ""
+        what = f"writes {path}, as does {given.other}" if path else f"does the same as {given.other}"
+        return f"{what}, which {stood}"
 
     async def _take_in(self, names: Sequence[str]) -> None:
         """A selection ends with its run: those that it left out are taken in."""

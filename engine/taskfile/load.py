@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
+from ..text import names_text, pairs_text
 from ..tuning import without_collector
 from .check import Checker
 from .command import default_python
@@ -107,6 +108,7 @@ def _deck(context: Context, options: RunOptions, look: Look | None) -> DeckFile:
             *warnings(tasks, source.shown),
             *swept_over(checker, context.profiles, tasks),
             *_on_slurm(context, options, tasks),
+            *_retried(source.shown, tasks),
             *(
                 f"{source.shown}: {name} has the file's values: its `retry --set` {why}"
                 for name, why in context.unfit.items()
@@ -188,6 +190,12 @@ def _later(context: Context, tasks: Sequence[TaskSpec], selected: frozenset[str]
             line = context.checker.source.lines.of(*context.entries[task.line].path(key))
             found.add(line, words, where=f'task "{task.name}"')
     return tuple(found.lines())
+
+
+def _retried(shown: str, tasks: Sequence[TaskSpec]) -> Iterator[str]:
+    told = [f"{task.name} ({pairs_text(dict(task.given))})" for task in tasks if task.given]
+    if told:
+        yield f"{shown}: with other values than the file's, by `retry --set`: {names_text(told)}"
 
 
 def _on_slurm(context: Context, options: RunOptions, tasks: Sequence[TaskSpec]) -> Iterator[str]:

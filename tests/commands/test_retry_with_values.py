@@ -43,7 +43,7 @@ async def test_the_old_and_the_new_command_are_told_and_the_new_one_runs(desk: D
 
 
 @at_desk(SWEEP, ENDS)
-async def test_retries_and_the_next_engine_have_the_values_until_the_next_run(desk: Desk) -> None:
+async def test_retries_the_next_engine_and_the_next_run_have_the_values(desk: Desk) -> None:
     assert await desk.run() == 1
     await desk.command("retry", "t-64", "--set", "bs=48")
     await desk.until_state("t-64", "failed")
@@ -53,11 +53,10 @@ async def test_retries_and_the_next_engine_have_the_values_until_the_next_run(de
     await desk.command("retry", "t-64")
     await desk.until(lambda: desk.started.count("t-64") == 6)
     await desk.until_state("t-64", "failed")
-    assert argv(desk) == ["train", "48", "0.1"]
     await desk.leave()
     assert await desk.run() == 1
     assert desk.started.count("t-64") == 8
-    assert argv(desk) == ["train", "64", "0.1"]
+    assert argv(desk) == ["train", "48", "0.1"]
 
 
 @at_desk(SWEEP, ENDS)
@@ -72,18 +71,28 @@ async def test_the_value_of_the_file_takes_that_of_a_retry_away(desk: Desk) -> N
 
 
 @at_desk(SWEEP, ENDS)
-async def test_a_result_of_other_values_counts_and_the_next_run_says_that_the_file_has_others(desk: Desk) -> None:
+async def test_a_result_of_other_values_counts_and_is_told_as_one(desk: Desk) -> None:
     assert await desk.run() == 1
     desk.ending["t-64"] = Ends(0, out="loss=7\n")
     await desk.command("retry", "t-64", "--set", "bs=48", "--set", "lr=0.2")
     await desk.until_state("after", "succeeded")
-    assert (await desk.row("t-64"))["changed"] is False
-    await desk.command("start")
-    assert (await desk.row("t-64"))["changed"] is True
-    assert "| t-64 | 48  | 0.2 |    7 |" in (await desk.command("table", "t-64", "t-32")).out
-    shown = (await desk.command("show", "t-64")).out
-    assert "with bs=48 lr=0.2" in shown
-    assert "ran       train 48 0.2  (attempt 3)" in shown
+    await desk.leave()
+    started = len(desk.started)
+    await desk.run()
+    assert (len(desk.started), (await desk.row("t-64"))["changed"]) == (started, False)
+    assert "| t-64 | 48  | 0.2 |    7 |" in (await desk.command("table", "t-64")).out
+    assert "with bs=48 lr=0.2" in (await desk.command("show", "t-64")).out
+    assert "t-64 (bs=48 lr=0.2)" in (await desk.command("start")).err
+
+
+@at_desk(SWEEP, ENDS)
+async def test_who_would_do_the_work_of_another_task_is_asked(desk: Desk) -> None:
+    assert await desk.run() == 1
+    refused = await desk.command("retry", "t-64", "--set", "bs=32")
+    assert (refused.code, "t-64 then does the same as t-32, which has succeeded" in refused.err) == (2, True)
+    assert desk.started.count("t-64") == 2
+    await desk.command("retry", "-y", "t-64", "--set", "bs=32")
+    await desk.until(lambda: desk.started.count("t-64") == 4)
 
 
 @at_desk(SWEEP, ENDS)

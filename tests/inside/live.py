@@ -9,6 +9,7 @@ from gpudeck.engine.live import add as live_add
 from gpudeck.engine.live import apply, live_file, looking, watch, words
 from gpudeck.engine.live.add import Added, Addition
 from gpudeck.engine.live.add import add as add_add
+from gpudeck.engine.live.looking import Looking
 from gpudeck.engine.live.plan import Change, FilePlan, as_they_stand, make_plan, settings_for_now
 from gpudeck.engine.live.watch import FileWatch
 from gpudeck.engine.live.worker import Worker

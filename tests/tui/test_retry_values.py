@@ -14,7 +14,13 @@ from tests.inside.tui import Choice, TaskTable, ValuesForm, doing
 
 MID_RUN = whole(ROWS, head(), EIGHT)
 NAME = FAILED["name"]
-CHANGE = {"before": ["train.py", "--rate", "0.5"], "after": ["train.py", "--rate", "0.7"], "changes": ["--rate 0.7"]}
+CLASH = "does the same as a, which has succeeded"
+CHANGE = {
+    "before": ["train.py", "--rate", "0.5"],
+    "after": ["train.py", "--rate", "0.7"],
+    "changes": ["--rate 0.7"],
+    "clash": CLASH,
+}
 
 
 def retried(*, dry_run: bool = False, **_: Any) -> dict[str, Any]:
@@ -34,7 +40,7 @@ async def test_the_line_has_what_the_task_has_and_the_new_command_is_shown_befor
         await rig.types("ctrl+u", "rate=0.7")
         await rig.press("enter")
         await rig.until_on(Choice)
-        await rig.until_seen("--rate 0.5", "now", "--rate 0.7")
+        await rig.until_seen("--rate 0.5", "now", "--rate 0.7", "then does the same as a")
         wanted = {"tasks": [NAME], "set": {"rate": "0.7"}, "env": {}}
         assert rig.client.asked == [("retry", {**wanted, "dry_run": True})]
         await rig.press("y")
@@ -48,7 +54,7 @@ async def test_escape_leaves_all_as_it_is_and_what_is_no_value_is_told() -> None
         await rig.press("escape")
         await rig.until(lambda: rig.app.screen.query(TaskTable), "the table")
         await opened(rig)
-        await rig.press("space", "x", "enter")
+        await rig.press("x", "enter")
         await rig.until_told("x: write NAME=VALUE")
         assert rig.client.asked == []
 
@@ -70,4 +76,4 @@ def test_of_several_tasks_the_line_has_what_they_share() -> None:
         {"params": {"bs": "32", "seed": "1"}, "given": {"lr": "3"}, "retried_env": {"X": "1"}},
         {"params": {"bs": "32", "seed": "2"}, "given": {"lr": "3"}, "retried_env": {}},
     ]
-    assert doing.values_now(tasks) == "bs=32 lr=3"
+    assert doing.values_now(tasks) == "bs=32 lr=3 "

@@ -290,7 +290,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
 
 
 VALUES_HINT = (
-    "bs=32 lr=0.1  values of the task file; --env X=1  a variable of the environment",
+    "Edit the values; those that are left out stay. --env X=1 sets a variable of the environment.",
     "enter shows the new command, escape leaves",
 )
 SHOWN = 20
@@ -305,7 +305,7 @@ def values_now(tasks: Sequence[Mapping[str, Any]]) -> str:
     words = [f"{name}={value}" for name, value in shared.items() if name not in ("shard", "shards")]
     for name, value in env.items():
         words += ["--env", f"{name}={value or ''}"]
-    return shlex.join(words)
+    return " ".join([*map(shlex.quote, words), ""])
 
 
 def values_typed(text: str) -> dict[str, Any] | Refusal:
@@ -337,6 +337,7 @@ def with_values(names: Sequence[str], typed: Mapping[str, Any], given: Mapping[s
         lines += [f"{name}  {before}", f"{'now':>{len(name)}}  {after}"] if before != after else []
         if before == after:
             lines.append(f"{name}  {', '.join(change['changes']) or 'has these values already'}")
+    lines += [f"{name}  then {change['clash']}" for name, change in given.items() if change["clash"]]
     env = pairs_text(typed["env"])
     lines += [f"environment  {env}"] if env else []
 
