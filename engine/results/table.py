@@ -340,9 +340,9 @@ def _filled(
     full = _full_count(table)
     rows: list[list[str]] = []
     for place, (texts, cells) in enumerate(table.rows):
-        row = [escape(text) for text in texts]
+        row, of_row = [escape(text) for text in texts], int(texts[-1]) if table.counted else full
         for column, cell in enumerate(cells):
-            text = _shown(cell, by_metric[table.columns[column].metric], plus_minus, full)
+            text = _shown(cell, by_metric[table.columns[column].metric], plus_minus, of_row)
             row.append(bold(text) if (place, column) in marked else text)
         rows.append(row)
     return rows
