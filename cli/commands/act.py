@@ -79,10 +79,7 @@ def run(command: Command) -> int:
             more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
         names = [row.name for row in chosen]
         if more.get("set"):
-            given = connection.request(verb, tasks=names, **more, dry_run=True)["given"]
-            told.will_be(given)
-            if (way := _in_the_way(given)) and not agreed(f"{way}. Retry all the same?", yes=command.flag("yes")):
-                return told.declined()
+            told.will_be(connection.request(verb, tasks=names, **more, dry_run=True)["given"])
         undone.so = False
         note = connection.request(verb, tasks=names, **more).get("note", "")
         now = rows_of(connection, names)
@@ -91,11 +88,6 @@ def run(command: Command) -> int:
             place.say(field_text(note))
         _hint(verb, connection, place)
     return 0
-
-
-def _in_the_way(given: Mapping[str, Mapping[str, Any]]) -> str:
-    """Which other tasks' work tasks with other values would do again, or write over; "" for none."""
-    return field_text("; ".join(f"{name} then {change['clash']}" for name, change in given.items() if change["clash"]))
 
 
 def _await_ends(connection: Connection, names: set[str]) -> None:

@@ -73,7 +73,7 @@ def _command(task: dict[str, Any]) -> list[tuple[str, str]]:
     text = command_text(task["command"])
     if "changed" not in task["flags"]:
         return [("command", text)]
-    fields = [("command", f"{text}  (as the file says now)")]
+    fields = [("command", f"{text}  ({'as it would run' if task.get('given') else 'as the file says'} now)")]
     if task["attempts"]:
         newest = task["attempts"][-1]
         ran = other_command(words_in(read_record(newest["json"])), task["command"])

@@ -18,7 +18,7 @@ from ...engine.hints import Hints
 from ...engine.results.results import MEASURED, Asked, How, Records, Result, metrics_of, results_of
 from ...engine.results.table import FORMATS, Layout, tabulate
 from ...engine.serve.offline import tasks_meant
-from ...engine.text import names_text
+from ...engine.text import names_text, pairs_text
 
 _HOW_TO_NAME = (
     "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
@@ -52,6 +52,8 @@ def run(command: Command) -> int:
     text = FORMATS[form](tabulate(chosen, layout))
     if outdated := _outdated(chosen, offline.deck):
         say(Hints.of(command).completed(outdated))
+    if given := [f"{one.task} ({pairs_text(one.values_given)})" for one in chosen if one.given]:
+        say(f"with other values than the file's, by `gpudeck retry --set`: {names_text(given)}")
     if made_up := _made_up(chosen, asked, offline.deck, records):
         say(f"{made_up}: of simulated GPUs (SIM), made up")
     print(text)

@@ -155,11 +155,8 @@ def changed(running: RunOptions, given: RunOptions) -> RunOptions:
 
 
 def retried_with(options: RunOptions, given: Mapping[str, Mapping[str, str]]) -> RunOptions:
-    """The same, and these values of variables, by task, beside or in the place of what earlier retries gave."""
-    before = options.retried
-    return replace(
-        options, retried={**before, **{name: {**before.get(name, {}), **more} for name, more in given.items()}}
-    )
+    """The same, and these values of variables, by task, in the place of what earlier retries gave it."""
+    return replace(options, retried={**options.retried, **given})
 
 
 def has_selection(options: RunOptions) -> bool:

@@ -24,7 +24,7 @@ from .apply import Applier, HasStartedError
 from .change import ChangeArgs, text_of
 from .looking import Looking
 from .plan import Applied, Choices, FilePlan, Finished, Running, as_they_stand, make_plan
-from .reading import Given, Reader, Reading, given_to
+from .reading import Given, Reader, Reading
 from .worker import Worker
 
 _RULES = (
@@ -220,7 +220,8 @@ class LiveFile:
             await self._applier.written()
             before = self._opened.file.tasks
             reading = await self._worker(lambda: self._reader.retried_with(values))
-            found = given_to(before, reading.file.tasks, values)
+            pairs = zip(before, reading.file.tasks, strict=True)
+            found = {now.name: Given(was, now) for was, now in pairs if now.name in values}
             if not dry_run and any(each.before != each.now for each in found.values()):
                 await self._perform(reading, Choices(finished="flag", begins=False))
                 if self.pending is not None:

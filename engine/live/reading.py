@@ -49,28 +49,27 @@ class Given:
 
     before: TaskSpec
     now: TaskSpec
-    other: str = ""
-    """A task in whose way it then is; empty: none."""
-    path: str = ""
-    """The output that is also that task's; empty: it does the same work."""
 
 
-def given_to(before: Sequence[TaskSpec], now: Sequence[TaskSpec], names: Collection[str]) -> dict[str, Given]:
-    """What becomes of these *names*. *before*, *now*: all tasks of the file."""
+def refuse_clashes(tasks: Sequence[TaskSpec], names: Collection[str]) -> None:
+    """Raises UsageError where one of *names* does the work of another task of the file, or writes its outputs."""
     works, outputs = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    for spec in now:
+    for spec in tasks:
         works[spec.fingerprint].append(spec.name)
         for path in spec.outputs:
             outputs[path].append(spec.name)
-    found: dict[str, Given] = {}
-    for was, spec in zip(before, now, strict=True):
-        if spec.name not in names:
+    for spec in tasks:
+        if spec.name not in names or not spec.given:
             continue
-        same = [("", name) for name in works[spec.fingerprint] if name != spec.name]
-        same += [(path, name) for path in spec.outputs for name in outputs[path] if name != spec.name]
-        path, other = same[0] if same and was.work != spec.work else ("", "")
-        found[spec.name] = Given(was, spec, other, path)
-    return found
+        for other in works[spec.fingerprint]:
+            if other != spec.name:
+                raise UsageError(f"{spec.name}: with these values it does the same as {other}")
+        for path in spec.outputs:
+            for other in outputs[path]:
+                if other != spec.name:
+                    shown = os.path.relpath(path, spec.cwd)
+                    hint = "outputs with {task} in their path get into nobody's way"
+                    raise UsageError(f"{spec.name}: with these values it writes {shown}, as {other} does: {hint}")
 
 
 def content_digest(path: str) -> str:
@@ -146,6 +145,7 @@ class Reader:
         for name in given.keys() - anew:
             raise UsageError(f"{name}: --set means nothing to it: it is not in the task file any more")
         tasks = tuple(replace(anew.get(spec.name, spec), position=spec.position) for spec in opened.file.tasks)
+        refuse_clashes(tasks, given)
         values = {spec.name: dict(spec.given) for spec in tasks if spec.given}
         file = replace(opened.file, tasks=tasks)
         return Reading(file, file.digest, opened.gpus.chosen, (), replace(options, retried=values))

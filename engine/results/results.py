@@ -56,6 +56,10 @@ class Result:
     given: frozenset[str] = frozenset()
     """Params that `retry --set` gave it."""
 
+    @property
+    def values_given(self) -> dict[str, str]:
+        return {name: self.params[name] for name in sorted(self.given)}
+
 
 class Records:
     """attempt-N.json of tasks, by the newest attempt that succeeded, else the newest; each read once."""

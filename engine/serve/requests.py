@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -41,7 +40,7 @@ from .requested import (
     refuse_left_out,
     select_in_turns,
 )
-from .undoing import Undoing, new_act
+from .undoing import Undoing, Undone, new_act
 from .view import DeckView
 
 _Args = TypeVar("_Args")
@@ -87,6 +86,9 @@ class Requests:
         self._post = post
         self._index_of = index_of
         self._hooks = hooks
+        self._one_retry = asyncio.Lock()
+        self._values_before: dict[str, Mapping[str, Mapping[str, str]]] = {}
+        """By what is to be taken back, the values that tasks had before, by name."""
         self._undoing = Undoing(deck, self._post_and_wait)
         self._graphs = Graphs(deck)
 
@@ -129,7 +131,7 @@ class Requests:
                 return await self._verb(Verb(verb, by=self._to(PauseArgs, args).by))
             case "undo":
                 asked = self._to(UndoArgs, args)
-                return msgspec.to_builtins(await self._undoing.undo(asked.undo, asked.by))
+                return msgspec.to_builtins(await self._undo(asked))
             case "timeline":
                 span = self._to(TimelineArgs, args)
                 return await timeline(self._deck, span, self._index_of, self._clock.now().wall_s)
@@ -235,6 +237,11 @@ class Requests:
         return f"the run before was halted by {before}: `gpudeck unpause` starts what that has left" if before else ""
 
     async def _retry(self, args: RetryArgs) -> dict[str, Any]:
+        """One after the other: values are given to what has ended, and to nothing that another one has just let go."""
+        async with self._one_retry:
+            return await self._retried(args)
+
+    async def _retried(self, args: RetryArgs) -> dict[str, Any]:
         if not args.dry_run:
             await self._take_in(args.tasks)
         tasks = self._tasks(args.tasks)
@@ -250,7 +257,8 @@ class Requests:
             raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         _check_env(args.env)
         not_on = tuple(self._uuid(text) for text in args.not_on)
-        given = await self._give([task.name for task in tasks if task not in stuck], args)
+        before = {task.name: dict(task.spec.given) for task in tasks if task not in stuck}
+        given = await self._give(before, args)
         if args.dry_run:
             return {"given": given}
         again = RetryOptions(
@@ -260,30 +268,33 @@ class Requests:
             changed=args.changed,
         )
         reply = await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
-        return {**reply, "given": given, "undo": ""} if given else reply
+        if not given:
+            return reply
+        self._values_before[reply["undo"]] = before
+        return {**reply, "given": given}
 
-    async def _give(self, names: Sequence[str], args: RetryArgs) -> dict[str, Any]:
+    async def _undo(self, asked: UndoArgs) -> Undone:
+        async with self._one_retry:
+            undone = await self._undoing.undo(asked.undo, asked.by)
+            before = self._values_before.pop(asked.undo, {})
+            if back := {name: before[name] for name in undone.tasks if name in before}:
+                await self._hooks.give(back, False)
+            return undone
+
+    async def _give(self, before: Mapping[str, Mapping[str, str]], args: RetryArgs) -> dict[str, Any]:
         """What `set` makes of these tasks: their commands before and then, and what differs."""
         if not args.set:
             return {}
-        told = {name: self._attempts.planner.command(self._deck.by_name[name]) for name in names}
-        changed = await self._hooks.give(dict.fromkeys(names, args.set), args.dry_run)
+        told = {name: self._attempts.planner.command(self._deck.by_name[name]) for name in before}
+        values = {name: {**given, **args.set} for name, given in before.items()}
+        changed = await self._hooks.give(values, args.dry_run)
         await self._hooks.taken()
         found: dict[str, Any] = {}
         for name, each in changed.items():
             after = self._attempts.planner.command(self._deck.by_name[name], each.now)
             differs = changes(each.before.work, each.now.work)
-            found[name] = {"before": told[name], "after": after, "changes": differs, "clash": self._clash(each)}
+            found[name] = {"before": told[name], "after": after, "changes": differs}
         return found
-
-    def _clash(self, given: Given) -> str:
-        """In whose way a task with other values is: "does the same as a, which has succeeded"; "": in nobody's."""
-        if not given.other:
-            return ""
-        stood = stands(NAMES[type(self._deck.by_name[given.other].phase)])
-        path = os.path.relpath(given.path, given.now.cwd) if given.path else ""
-        what = f"writes {path}, as does {given.other}" if path else f"does the same as {given.other}"
-        return f"{what}, which {stood}"
 
     async def _take_in(self, names: Sequence[str]) -> None:
         """A selection ends with its run: those that it left out are taken in."""

@@ -104,7 +104,7 @@ class Expansion:
             entry.note(error, "on_oom", where=where)
             plain, cards = CardWork("", 0, Work(())), ()
         self._count(plain.work)
-        if plain.work in plain.ladder and not entry.wrong:
+        if plain.work in plain.ladder and not (entry.wrong or given):
             number = plain.ladder.index(plain.work) + 1
             words = f"rung {number} changes neither the command nor the environment"
             entry.note(BadValueError(words), "on_oom", where=where)
@@ -122,7 +122,7 @@ class Expansion:
             python=python.path,
             python_env=python.env,
             params=self._params({**combination, **given}, shard),
-            given=tuple((key, as_text(value)) for key, value in given.items()),
+            given=tuple(sorted((key, as_text(value)) for key, value in given.items())),
             barrier=get("round_barrier", context.barrier),
             priority=get("priority", NEXT_PRIORITY if get("next") else 0),
             outputs=_below(cwd, cast("tuple[str, ...]", get("outputs", ()))),
@@ -141,9 +141,10 @@ class Expansion:
             return said, {}
         try:
             given = self.keys.given(texts, row)
+            for key, value in given.items():
+                if self.keys.under({key: value}, said, row) == said:
+                    raise BadValueError(f"changes {key}, which neither its command nor its outputs have")
             changed = self.keys.under(given, said, row) if given else said
-            if given and changed == said:
-                raise BadValueError(f"changes {', '.join(given)}, which stands in nothing that it executes")
         except BadValueError as error:
             self.context.unfit[name] = error.words
             return said, {}

@@ -47,8 +47,9 @@ _ALONE = frozenset({"matrix", "shards", "nodes", "fingerprint_ignore"})
 """Keys that are the same for all tasks of an entry."""
 EXECUTED = ("command", "env", "distributed", "resume_command")
 """What the rungs of on_oom and the profiles of cards change."""
-_PLACED = frozenset({"name", "needs", "after", "round", "group", "enabled", "priority", "next", "tags", *_ALONE})
-"""Which task it is and when its turn comes: that stays, whatever values it is given."""
+_GIVEN = (*EXECUTED, "resume_when", "outputs", "metrics", "progress")
+"""In which values stand that a task is given in the place of the file's: which task it is, when its turn comes and what
+it needs of the box stays."""
 _STAYING = frozenset({"command", "env", "resume_command", "on_oom", "slurm"})
 """Keys in which what is known only at the start stays."""
 _WHOLE = re.compile(r"-?\d+")
@@ -377,7 +378,7 @@ class EntryKeys:
     def under(self, given: Table, said: Table, row: Row) -> Table:
         """What a task is with other values. Raises BadValueError."""
         row = Row({**row.cells, **self.with_vars(given)})
-        return {**said, **{key: self.read(key, row) for key in said if key in self._raw and key not in _PLACED}}
+        return {**said, **{key: self.read(key, row) for key in _GIVEN if key in said}}
 
     def text_in(self, change: Mapping[str, object], row: Row) -> Mapping[str, str | None]:
         """Variables of a rung or a [[gpu_profile]] with their values."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from gpudeck.engine.errors import UsageError
 from tests.rigs.desk import Desk, Ends, at_desk
 
 SWEEP = """
@@ -68,6 +71,8 @@ async def test_the_value_of_the_file_takes_that_of_a_retry_away(desk: Desk) -> N
     await desk.command("retry", "t-64", "--set", "bs=64")
     await desk.until(lambda: desk.started.count("t-64") == 6)
     assert argv(desk) == ["train", "64", "0.2"]
+    await desk.until_state("t-64", "failed")
+    assert "has changed" not in (await desk.command("status")).out
 
 
 @at_desk(SWEEP, ENDS)
@@ -86,13 +91,43 @@ async def test_a_result_of_other_values_counts_and_is_told_as_one(desk: Desk) ->
 
 
 @at_desk(SWEEP, ENDS)
-async def test_who_would_do_the_work_of_another_task_is_asked(desk: Desk) -> None:
+async def test_what_would_do_the_work_of_another_task_or_write_its_outputs_is_refused(desk: Desk) -> None:
     assert await desk.run() == 1
-    refused = await desk.command("retry", "t-64", "--set", "bs=32")
-    assert (refused.code, "t-64 then does the same as t-32, which has succeeded" in refused.err) == (2, True)
+    refused = await desk.command("retry", "-y", "t-64", "--set", "bs=32")
+    assert (refused.code, "t-64: with these values it does the same as t-32" in refused.err) == (2, True)
     assert desk.started.count("t-64") == 2
-    await desk.command("retry", "-y", "t-64", "--set", "bs=32")
-    await desk.until(lambda: desk.started.count("t-64") == 4)
+
+
+@at_desk(SWEEP, ENDS)
+async def test_a_retry_that_is_taken_back_leaves_the_values_of_before(desk: Desk) -> None:
+    assert await desk.run() == 1
+    del desk.ending["t-32"]
+    await desk.start()
+    await desk.request("retry", tasks=["t-32"])
+    await desk.until_state("t-32", "running")  # the only slot
+    await desk.request("retry", tasks=["t-64"], set={"lr": "0.3"})
+    await desk.request("cancel", tasks=["t-64"])
+    seen = await desk.request("retry", tasks=["t-64"], set={"bs": "40"}, dry_run=True)
+    assert seen["given"]["t-64"]["after"] == ["train", "40", "0.3"]
+    done = await desk.request("retry", tasks=["t-64"], set={"bs": "41"})
+    assert "with bs=41 lr=0.3" in (await desk.command("show", "t-64")).out
+    assert (await desk.request("undo", undo=done["undo"]))["tasks"] == ["t-64"]
+    assert "with lr=0.3 in" in (await desk.command("show", "t-64")).out
+
+
+@at_desk(SWEEP, ENDS)
+async def test_of_two_retries_at_once_the_one_that_is_refused_gives_no_values(desk: Desk) -> None:
+    assert await desk.run() == 1
+    del desk.ending["t-64"]
+    await desk.start()
+    asked = [desk.request("retry", tasks=["t-64"], set={"bs": bs}) for bs in ("40", "41")]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [isinstance(answer, UsageError) for answer in answers].count(True) == 1
+    await desk.until_state("t-64", "running")
+    bs = argv(desk)[1]
+    shown = (await desk.command("show", "t-64")).out
+    assert f"with bs={bs} in the place" in shown
+    assert f"command   train {bs} 0.1" in shown
 
 
 @at_desk(SWEEP, ENDS)

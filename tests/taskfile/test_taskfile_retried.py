@@ -17,11 +17,13 @@ SWEEP = """
 lr = 0.1
 out = "runs/{lr}"
 unused = 1
+cards = 1
 [[gpu_profile]]
 min_memory = "80GiB"
 vars = { lr = 0.4 }
 [[task]]
 name = "t-{bs}"
+gpus = "{cards}"
 command = "train {bs} {lr} {out}"
 env = { BATCH = "{bs}" }
 outputs = ["{out}/{bs}"]
@@ -70,7 +72,9 @@ def test_the_values_of_the_file_are_no_others() -> None:
     [
         ({"batch": "1"}, "t-64", "changes batch, which is in neither matrix nor [vars]"),
         ({"task": "x"}, "t-64", "changes task: {task} means something already"),
-        ({"unused": "2"}, "t-64", "changes unused, which stands in nothing that it executes"),
+        ({"unused": "2"}, "t-64", "changes unused, which neither its command nor its outputs have"),
+        ({"bs": "2", "unused": "2"}, "t-64", "changes unused, which neither its command nor its outputs have"),
+        ({"cards": "2"}, "t-64", "changes cards, which neither its command nor its outputs have"),
         ({"bs": "2"}, "eval", "changes bs, which is in neither matrix nor [vars]"),
     ],
 )

@@ -337,7 +337,6 @@ def with_values(names: Sequence[str], typed: Mapping[str, Any], given: Mapping[s
         lines += [f"{name}  {before}", f"{'now':>{len(name)}}  {after}"] if before != after else []
         if before == after:
             lines.append(f"{name}  {', '.join(change['changes']) or 'has these values already'}")
-    lines += [f"{name}  then {change['clash']}" for name, change in given.items() if change["clash"]]
     env = pairs_text(typed["env"])
     lines += [f"environment  {env}"] if env else []
 
