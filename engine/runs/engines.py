@@ -117,7 +117,7 @@ class Engines:
                 whose, stops = "the trials here", "it"
             raise EngineUnavailableError(
                 f"the engine of {whose} has other GPUs (--gpus {running}): "
-                f"{stops} ends by itself some seconds after the last of them"
+                f"{stops} ends by itself ten seconds after its last command is over"
             )
 
     # -- runs of before -----------------------------------------------------------------------------------------------
