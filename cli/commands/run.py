@@ -261,6 +261,8 @@ class Follower:
             self._writes.watch(paths.dir)
             if number > 1:
                 self._say(f"{self._name}: attempt {number}")
+            elif self._terminal:
+                self._say(f"{self._name}: Ctrl-\\ leaves it, `gpudeck attach {self._name}` comes back")
             self._attempt = number
         return not self._terminal and self._output.show()
 
