@@ -92,9 +92,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.headers.get("If-None-Match") == made.tag:
             self._answer(304, b"", ETag=made.tag)
+            return
+        html = {"Content-Type": "text/html; charset=utf-8", "ETag": made.tag, "Vary": "Accept-Encoding"}
+        if "gzip" in self.headers.get("Accept-Encoding", ""):
+            self._answer(200, made.body, **html, **{"Content-Encoding": "gzip"})
         else:
-            html = {"Content-Type": "text/html; charset=utf-8", "Content-Encoding": "gzip"}
-            self._answer(200, made.body, ETag=made.tag, **html)
+            self._answer(200, gzip.decompress(made.body), **html)
 
     def _answer(self, code: int, body: bytes, **more: str) -> None:
         self.send_response(code)

@@ -91,7 +91,7 @@ async function look() {
     const text = await answer.text();
     if (!answer.ok) trouble = text.trim();
     else if (text !== seen) {
-      if (seen) becomes(new DOMParser().parseFromString(text, "text/html"));
+      becomes(new DOMParser().parseFromString(text, "text/html"));
       seen = text;
     }
   } catch {

@@ -257,8 +257,9 @@ class Requests:
             raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         _check_env(args.env)
         not_on = tuple(self._uuid(text) for text in args.not_on)
-        before = {task.name: dict(task.spec.given) for task in tasks if task not in stuck}
-        given = await self._give(before, args)
+        ended = [task for task in tasks if isinstance(task.phase, may)] if args.set else ()
+        before = {task.name: dict(task.spec.given) for task in ended}
+        given = await self._give(before, args) if before else {}
         if args.dry_run:
             return {"given": given}
         again = RetryOptions(
@@ -270,7 +271,8 @@ class Requests:
         reply = await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
         if not given:
             return reply
-        self._values_before[reply["undo"]] = before
+        known = {act: values for act, values in self._values_before.items() if self._deck.acts.get(act) is not None}
+        self._values_before = {**known, reply["undo"]: before}
         return {**reply, "given": given}
 
     async def _undo(self, asked: UndoArgs) -> Undone:
@@ -283,8 +285,6 @@ class Requests:
 
     async def _give(self, before: Mapping[str, Mapping[str, str]], args: RetryArgs) -> dict[str, Any]:
         """What `set` makes of these tasks: their commands before and then, and what differs."""
-        if not args.set:
-            return {}
         told = {name: self._attempts.planner.command(self._deck.by_name[name]) for name in before}
         values = {name: {**given, **args.set} for name, given in before.items()}
         changed = await self._hooks.give(values, args.dry_run)

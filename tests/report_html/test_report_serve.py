@@ -51,12 +51,14 @@ def served(deck: Deck, *words: str) -> Generator[str]:
         assert "the page is closed" in command.stderr.read()
 
 
-def fetched(address: str, tag: str = "") -> tuple[int, str, str]:
+def fetched(address: str, tag: str = "", *, encoding: str = "gzip") -> tuple[int, str, str]:
     """Status, text and tag."""
-    request = urllib.request.Request(address, headers={"If-None-Match": tag})
+    request = urllib.request.Request(address, headers={"If-None-Match": tag, "Accept-Encoding": encoding})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, gzip.decompress(answer.read()).decode(), answer.headers["ETag"]
+            body = answer.read()
+            body = gzip.decompress(body) if answer.headers["Content-Encoding"] == "gzip" else body
+            return answer.status, body.decode(), answer.headers["ETag"]
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode(), tag
 
@@ -65,6 +67,7 @@ def test_the_page_is_of_now_and_only_for_who_has_its_key(deck: Deck) -> None:
     with served(deck) as address:
         status, page, _ = fetched(address)
         assert (status, "2 failures" in page) == (200, True)
+        assert fetched(address, encoding="identity")[1].startswith("<!doctype html>")
         assert address.startswith("http://127.0.0.1:")
         for other in (address[:-1], address.rpartition("/")[0], address + "x", address + "/../"):
             assert fetched(other)[0] == 404, other
