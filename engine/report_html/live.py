@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import hmac
 import secrets
+import signal
 import socket
 import sys
 import threading
@@ -48,6 +49,7 @@ class LivePage:
         self._make = make
         self._one_at_a_time = threading.Lock()
         self._wanted: SimpleQueue[Future[_Made]] = SimpleQueue()
+        self._ring, self._bell = socket.socketpair()
         self._made = _Made(b"", "", 0.0)
 
     def now(self) -> _Made:
@@ -56,17 +58,25 @@ class LivePage:
             if time.monotonic() >= self._made.due:
                 wanted: Future[_Made] = Future()
                 self._wanted.put(wanted)
+                self._ring.send(b"1")
                 self._made = wanted.result()
             return self._made
 
     def make_what_is_wanted(self) -> None:
-        """Until Ctrl-C."""
-        while True:
-            wanted = self._wanted.get()
-            try:
-                wanted.set_result(self._anew())
-            except DeckError as error:
-                wanted.set_exception(error)
+        """Until Ctrl-C, which rings the same bell: one that comes in the instant before a wait for a queue or a lock
+        would not end that wait."""
+        self._ring.setblocking(False)
+        signal.set_wakeup_fd(self._ring.fileno(), warn_on_full_buffer=False)
+        try:
+            while self._bell.recv(1):
+                while not self._wanted.empty():
+                    wanted = self._wanted.get()
+                    try:
+                        wanted.set_result(self._anew())
+                    except DeckError as error:
+                        wanted.set_exception(error)
+        finally:
+            signal.set_wakeup_fd(-1)
 
     def _anew(self) -> _Made:
         began = time.monotonic()
