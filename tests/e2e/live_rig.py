@@ -44,9 +44,10 @@ def with_cards(deck: Commanded, folder: Path, cards: int) -> Box:
 
 
 def use(box: Box, card: int, pid: int, mib: int) -> None:
-    """A process is on the card with so much memory, and nothing else is."""
-    box.set(**{f"gpu.{card}.used": mib + 4})
+    """A process is on the card with so much memory, and nothing else is. It is listed before its memory is counted: a
+    look between the two shall not find memory of nobody."""
     box.processes(card, f"{pid} {mib} C")
+    box.set(**{f"gpu.{card}.used": mib + 4})
 
 
 def leave(box: Box, card: int) -> None:

@@ -16,6 +16,7 @@ from gpudeck.engine.core.events import (
     OptionsChanged,
     PriorityChanged,
     RunEnded,
+    RunStarted,
     StopRequested,
     TakenBack,
     TaskAccepted,
@@ -26,7 +27,7 @@ from gpudeck.engine.core.events import (
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Closing, Queued, Stopping, Waiting
 from gpudeck.engine.protocol.wire import Reply
 from gpudeck.engine.protocol.words import stands
-from tests.inside.sim import decode, handover
+from tests.inside.sim import RunOptions, decode, handover
 from tests.sim.promises import Broken
 
 _SHOWS: Mapping[str, tuple[type[Fact], ...]] = {
@@ -118,6 +119,8 @@ def check(asked: Asked, reply: Reply) -> None:
             marks = [fact for fact in asked.facts if isinstance(fact, GpuMarked)]
             if result["undo"] and asked.on_disk and not marks:
                 raise Broken(f"{asked.wish} was answered and is not on disk")
+        case "options":
+            _kept(asked, decode(result["options"]))
         case "change":
             _changed(asked, result)
         case "apply":
@@ -186,6 +189,14 @@ def _added(asked: Asked, names: Sequence[str]) -> None:
     there = {spec.name for spec in asked.engine.file.tasks}
     if asked.alone and (missing := {*names} - there):
         raise Broken(f"{', '.join(sorted(missing))} of {asked.engine.name} is said to be added, and is not in the deck")
+
+
+def _kept(asked: Asked, options: RunOptions) -> None:
+    """A run goes by what the journal says of it. Once it has ended, an engine tells what the next one would go by."""
+    facts = asked.engine.box.disks[asked.engine.name].facts
+    on_disk = [fact.options for fact in facts if isinstance(fact, (RunStarted, OptionsChanged))]
+    if on_disk and asked.alone and not asked.engine.deck.run.ended and options != decode(on_disk[-1]):
+        raise Broken(f"{asked.engine.name} goes by {options}, and the journal says {on_disk[-1]}")
 
 
 def _changed(asked: Asked, result: Mapping[str, str]) -> None:
