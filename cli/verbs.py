@@ -144,7 +144,13 @@ VERBS: dict[str, Verb] = {
             (o.dry_run, o.keep, *_VERBS),
             "none",
         ),
-        Verb("pause", "start nothing more; what runs goes on", "gpudeck pause", (o.json, o.state, o.as_root), "none"),
+        Verb(
+            "pause",
+            "start nothing more in this run; what runs goes on",
+            "gpudeck pause",
+            (o.json, o.state, o.as_root),
+            "none",
+        ),
         Verb(
             "unpause", "start tasks again after pause or halt", "gpudeck unpause", (o.json, o.state, o.as_root), "none"
         ),

@@ -101,6 +101,11 @@ class Ending:
             return True
         return False
 
+    def client_left(self) -> None:
+        """The time that is left for the next command begins anew."""
+        self.close()
+        self._alone = None
+
     def busy(self) -> bool:
         """An attempt is under way, other than those of which nothing can be proven."""
         return any(not isinstance(task.phase, Unknown) for task in self._deck.active.values())

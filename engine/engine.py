@@ -277,6 +277,7 @@ class Engine:
     def _left(self) -> None:
         """A client has gone."""
         self._quiet.left()
+        self._ending.client_left()
         self._consider_end()
 
     def _consider_end(self) -> None:

@@ -198,7 +198,7 @@ class Story:
                 opened = True
                 began = picture.head.started
                 self._began = began or self._began
-                yield _opened(picture, continued=began < self._since)
+                yield _opened(picture, continued=began < self._since and not picture.head.ended)
             while told:
                 yield self._noted(told.pop(0), picture)
             if time.monotonic() >= due:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .events import RetryOptions
+from .events import RetryOptions, Values
 from .phases import Blocked, Cancelled, Phase, Queued, Waiting
 from .task import Task
 
@@ -38,6 +38,8 @@ class Moved:
     node_retries: int
     avoid: frozenset[str]
     again: RetryOptions
+    given: Values | None = None
+    """The values that it had, where it was given others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class Acts:
             self._count -= len(oldest.tasks)
 
 
-def moved(task: Task) -> Moved:
+def moved(task: Task, given: Values | None = None) -> Moved:
     """How a task stands before it is taken up again or cancelled."""
     return Moved(
         phase=task.phase,
@@ -142,6 +144,7 @@ def moved(task: Task) -> Moved:
         node_retries=task.node_retries,
         avoid=task.avoid,
         again=task.again,
+        given=given,
     )
 
 

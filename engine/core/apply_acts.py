@@ -29,7 +29,9 @@ def remember(deck: Deck, task: Task, fact: e.TaskRetried | e.TaskCancelled | e.T
     match fact:
         case e.TaskRetried() if not isinstance(task.phase, (*FINAL, Backoff)):
             pass
-        case e.TaskRetried() | e.TaskCancelled():
+        case e.TaskRetried():
+            deck.acts.note(act, task.name, moved(task, fact.given_before))
+        case e.TaskCancelled():
             deck.acts.note(act, task.name, moved(task))
         case e.TaskHeld():
             deck.acts.note(act, task.name, Held(task.held))

@@ -46,6 +46,10 @@ class Outcome:
         return self.reason == "ok"
 
 
+Values = tuple[tuple[str, str], ...]
+"""Of variables, in the place of the file's."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
     """How a task that was asked for again by hand runs, until it has settled."""
@@ -301,6 +305,8 @@ class TaskRetried:
     by: str = ""
     """Empty: nobody asked, the file was changed."""
     act: str = ""
+    given_before: Values | None = None
+    """Where it was given values in the place of the file's: those that it had until then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .events import PLAIN, Cause, Outcome, RetryOptions
+from .events import PLAIN, Cause, Outcome, RetryOptions, Values
 from .readings import GpuReading as GpuReading
 from .readings import Process as Process
 
@@ -175,6 +175,8 @@ class Verb:
     """Of retry: all finished tasks that build on these, directly or not, run again after them."""
     act: str = ""
     """What this is remembered as, to be taken back; of undo: what is taken back."""
+    given_before: Mapping[str, Values] = field(default_factory=dict[str, Values])
+    """Of retry: by name, the values that tasks had which were given others for it."""
     did: list[str] = field(default_factory=list[str], compare=False)
     """The tasks to which it has done something, once that is decided."""
 

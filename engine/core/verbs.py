@@ -155,14 +155,16 @@ def retry(turn: Turn, task: Task, item: i.Verb) -> None:
     elif isinstance(task.phase, (*FINAL, Backoff)) or (
         (turn.deck.run.ended or task.index in turn.deck.unasked) and isinstance(task.phase, (Waiting, Blocked))
     ):
-        again(turn, task, item.again, item.by, item.act)
+        again(turn, task, item.again, item.by, item.act, item.given_before.get(task.name))
 
 
-def again(turn: Turn, task: Task, options: e.RetryOptions, by: str, act: str = "") -> None:
+def again(
+    turn: Turn, task: Task, options: e.RetryOptions, by: str, act: str = "", given_before: e.Values | None = None
+) -> None:
     """Take a task up again, whatever came of it before."""
     if turn.deck.run.ended:
         another_run(turn, act=act)
-    turn.record(e.TaskRetried(task.name, turn.at, options, by, act))
+    turn.record(e.TaskRetried(task.name, turn.at, options, by, act, given_before))
     reconsider(turn.deck, task)
 
 

@@ -215,17 +215,33 @@ class LiveFile:
 
     async def give(self, values: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> dict[str, Given]:
         """Let tasks that have ended have these values of variables in the place of the file's, until they are given
-        others. *dry_run*: only look. Returns what becomes of them, by name. Raises DeckError."""
+        others. *dry_run*: only look. Returns what becomes of them, by name; one that has started by itself meanwhile is
+        not among them. Raises DeckError."""
         async with self._one_at_a_time:
-            await self._applier.written()
-            before = self._opened.file.tasks
-            reading = await self._worker(lambda: self._reader.retried_with(values))
-            pairs = zip(before, reading.file.tasks, strict=True)
-            found = {now.name: Given(was, now) for was, now in pairs if now.name in values}
-            if not dry_run and any(each.before != each.now for each in found.values()):
-                await self._perform(reading, Choices(finished="flag", begins=False))
-                if self.pending is not None:
-                    await self._plan_anew()
+            before = self._active()
+            while values:
+                with contextlib.suppress(HasStartedError):
+                    return await self._give(values, before, dry_run=dry_run)
+                values = {name: values[name] for name in values if name in before or name not in self._active()}
+        return {}
+
+    def _active(self) -> Collection[str]:
+        return {task.name for task in self._opened.deck.active.values()}
+
+    async def _give(
+        self, values: Mapping[str, Mapping[str, str]], active: Collection[str], *, dry_run: bool
+    ) -> dict[str, Given]:
+        """Raises HasStartedError where one is active now that was not."""
+        await self._applier.written()
+        before = self._opened.file.tasks
+        reading = await self._worker(lambda: self._reader.retried_with(values))
+        pairs = zip(before, reading.file.tasks, strict=True)
+        found = {now.name: Given(was, now) for was, now in pairs if now.name in values}
+        if not dry_run and any(each.before != each.now for each in found.values()):
+            waiting = tuple(name for name in values if name not in active)
+            await self._perform(reading, Choices(finished="flag", begins=False, waiting=waiting))
+            if self.pending is not None:
+                await self._plan_anew()
         return found
 
     async def _go_on_under(self, options: RunOptions, *, begins: bool = True) -> Applied:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..attempts.attempts import Attempts
+from ..core.acts import Moved
 from ..core.deck import Deck, Task
 from ..core.events import RetryOptions
 from ..core.explain import explain
@@ -46,6 +47,7 @@ from .view import DeckView
 _Args = TypeVar("_Args")
 _Told = TypeVar("_Told")
 
+_STARTED = "has started meanwhile"
 AT_ONCE = 100
 """Tasks that are told of in one turn of the loop."""
 
@@ -87,8 +89,6 @@ class Requests:
         self._index_of = index_of
         self._hooks = hooks
         self._one_retry = asyncio.Lock()
-        self._values_before: dict[str, Mapping[str, Mapping[str, str]]] = {}
-        """By what is to be taken back, the values that tasks had before, by name."""
         self._undoing = Undoing(deck, self._post_and_wait)
         self._graphs = Graphs(deck)
 
@@ -260,6 +260,9 @@ class Requests:
         ended = [task for task in tasks if isinstance(task.phase, may)] if args.set else ()
         before = {task.name: dict(task.spec.given) for task in ended}
         given = await self._give(before, args) if before else {}
+        started = [name for name in before if name not in given]
+        if started and len(started) == len(tasks):
+            raise UsageError(f"{started[0]} {_STARTED}: only what has ended can be retried")
         if args.dry_run:
             return {"given": given}
         again = RetryOptions(
@@ -268,19 +271,23 @@ class Requests:
             not_on=not_on,
             changed=args.changed,
         )
-        reply = await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
-        if not given:
-            return reply
-        known = {act: values for act, values in self._values_before.items() if self._deck.acts.get(act) is not None}
-        self._values_before = {**known, reply["undo"]: before}
-        return {**reply, "given": given}
+        had = {name: tuple(sorted(before[name].items())) for name in given}
+        names = tuple(name for name in args.tasks if name not in started)
+        verb = Verb("retry", names, by=args.by, again=again, downstream=args.downstream, given_before=had)
+        reply = await self._verb(verb)
+        reply["left"] |= dict.fromkeys(started, _STARTED)
+        return {**reply, "given": given} if given else reply
 
     async def _undo(self, asked: UndoArgs) -> Undone:
         async with self._one_retry:
+            act = self._deck.acts.get(asked.undo)
             undone = await self._undoing.undo(asked.undo, asked.by)
-            before = self._values_before.pop(asked.undo, {})
-            if back := {name: before[name] for name in undone.tasks if name in before}:
-                await self._hooks.give(back, False)
+            before = act.tasks if act is not None else {}
+            moved = {name: one for name in undone.tasks if isinstance(one := before.get(name), Moved)}
+            if back := {name: dict(one.given) for name, one in moved.items() if one.given is not None}:
+                started = back.keys() - await self._hooks.give(back, False)
+                kept = [f"{name} {_STARTED} with the values" for name in sorted(started)]
+                undone = replace(undone, text="; ".join([undone.text, *kept]))
             return undone
 
     async def _give(self, before: Mapping[str, Mapping[str, str]], args: RetryArgs) -> dict[str, Any]:

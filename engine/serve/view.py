@@ -39,6 +39,8 @@ class _Slow:
     """What is worked out once a second."""
 
     at: float = -1e9
+    under: tuple[object, ...] = ()
+    """What it says otherwise at once when this is another."""
     rounds: tuple[str, ...] = ()
     shut_rounds: tuple[str, ...] = ()
     waiting_why: tuple[str, ...] = ()
@@ -175,13 +177,15 @@ class DeckView:
         return None if self._cluster is None else self._cluster_rows.of(await self._cluster.fresh())
 
     def head(self) -> DeckHead:
-        """The deck as a whole. Costs a look at many tasks once a second, otherwise next to nothing."""
+        """The deck as a whole. Costs a look at many tasks once a second and where the run begins, ends, halts or is
+        paused, otherwise next to nothing."""
         deck, slow = self._deck, self._slow
         flagged = count_flags(deck)
         now = self._clock.now().boot_s
         eta = self._forecasts.newest() if self._forecasts is not None else Forecast(None)
-        if now - slow.at >= _SLOW_S:
-            slow = self._slow = self._worked_out(now)
+        under = (deck.run.number, deck.run.ended, deck.run.halted, deck.paused)
+        if now - slow.at >= _SLOW_S or slow.under != under:
+            slow = self._slow = self._worked_out(now, under)
         return DeckHead(
             deck=deck.settings.name,
             file=self._file,
@@ -212,14 +216,14 @@ class DeckView:
             backend=deck.settings.backend,
         )
 
-    def _worked_out(self, at: float) -> _Slow:
+    def _worked_out(self, at: float, under: tuple[object, ...]) -> _Slow:
         deck = self._deck
         rounds, shut = self._rounds(at)
         why = sums(deck, at)
         rest = sums(deck, at, submitted=False) if deck.cluster else why
         told = {each.text for each in rest}
         waits = (*(text for text in rounds if text not in told), *(each.line for each in rest))
-        return _Slow(at, rounds, shut, tuple(each.line for each in why), waits)
+        return _Slow(at, under, rounds, shut, tuple(each.line for each in why), waits)
 
     def _rounds(self, at: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What keeps the next round of each group closed; and of that, what waits for a failure to be mended."""

@@ -116,6 +116,20 @@ async def test_a_retry_that_is_taken_back_leaves_the_values_of_before(desk: Desk
 
 
 @at_desk(SWEEP, ENDS)
+async def test_the_next_engine_takes_a_retry_back_with_its_values(desk: Desk) -> None:
+    assert await desk.run() == 1
+    await desk.start()
+    await desk.request("pause")
+    await desk.request("retry", tasks=["t-64"], set={"lr": "0.3"})
+    done = await desk.request("retry", tasks=["t-32"], set={"lr": "0.4"})
+    await desk.leave()
+    await desk.start()
+    assert (await desk.request("undo", undo=done["undo"]))["tasks"] == ["t-32"]
+    assert "in the place" not in (await desk.command("show", "t-32")).out
+    assert "with lr=0.3 in the place" in (await desk.command("show", "t-64")).out
+
+
+@at_desk(SWEEP, ENDS)
 async def test_of_two_retries_at_once_the_one_that_is_refused_gives_no_values(desk: Desk) -> None:
     assert await desk.run() == 1
     del desk.ending["t-64"]

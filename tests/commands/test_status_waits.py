@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.commands.commands_rig import Commanded
+from tests.rigs.desk import Desk, at_desk
 
 DECK = """
     [deck]
@@ -26,3 +27,22 @@ def test_a_round_is_told_as_closed_only_where_something_waits_for_it(deck: Comma
     deck.write(DECK.format(barrier=barrier))
     assert deck.run().code == 1
     assert ("round 0 closed by 2 failed" in deck.command("status").out) is says
+
+
+@at_desk("""
+    [[task]]
+    name = "first"
+    command = ["true"]
+    [[task]]
+    name = "second"
+    round = 1
+    command = ["true"]
+""")
+async def test_of_a_run_that_has_just_ended_nothing_waits(desk: Desk) -> None:
+    await desk.start(purpose="start")
+    await desk.until_state("first", "running")
+    assert "round 0 is not done: first" in (await desk.command("status")).out
+    await desk.ends("first")
+    await desk.ends("second")
+    await desk.until_state("second", "succeeded")
+    assert "waits" not in (await desk.command("status")).out

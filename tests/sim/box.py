@@ -97,6 +97,8 @@ class Simulated:
         self.sockets: dict[str, Any] = {}
         """What listens, by address."""
         self.hung_until = 0.0
+        self.given_before: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {}
+        """By what can be taken back, the values that tasks had in the place of the file's."""
         """Until then the driver answers no call."""
         self.broken_promise: Exception | None = None
         """Found in the middle of an engine, which would catch it."""

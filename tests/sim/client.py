@@ -14,6 +14,7 @@ from tests.inside.sim import Picture, folded
 from tests.sim import replies
 from tests.sim.engine import How
 from tests.sim.promises import Broken
+from tests.sim.taskfiles import OF_THE_FILE, UNFIT
 from tests.sim.wire import SimConnection
 
 if TYPE_CHECKING:
@@ -247,7 +248,11 @@ def _wish(random: Random, names: Sequence[str], gpus: int) -> Wish:
         some = (*some, "nobody")
     match op:
         case "retry":
-            return Wish(op, {"tasks": some, "downstream": random.random() < 0.2})
+            values = (
+                {"set": {"bs": random.choice([OF_THE_FILE, "2", "2", "3", UNFIT])}} if random.random() < 0.4 else {}
+            )
+            dry = {"dry_run": True} if values and random.random() < 0.2 else {}
+            return Wish(op, {"tasks": some, "downstream": random.random() < 0.2, **values, **dry})
         case "priority":
             return Wish(op, {"tasks": some, "value": random.randint(-3, 3)})
         case "gpu":

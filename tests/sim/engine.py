@@ -363,6 +363,7 @@ class SimEngine:
 
     def _client_left(self) -> None:
         self._quiet.left()
+        self._ending.client_left()
         self._ending.consider()
 
     def _stop(self, tasks: bool, now: bool, by: str) -> None:

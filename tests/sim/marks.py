@@ -139,6 +139,9 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
     "25: a run goes on with other GPUs": _under("gpus"),
     "25: a need is left out": _said("change.*which is left out and not done"),
     "25: what an ended run left out is taken in": _under("also"),
+    "25: a task runs again with another value than the file's": _some(
+        AttemptStarting, of=lambda fact: " bs=" in getattr(fact, "fingerprint", "")
+    ),
     "26: a file is edited while its deck runs": _said("has taken up its file"),
     "26: a file is half saved": _said("half saved"),
     "26: a broken file is mended while its deck runs": _said("cannot be used; the deck goes on as it was"),

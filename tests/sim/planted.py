@@ -30,6 +30,7 @@ from tests.inside.sim import (
     Serving,
     Turn,
     Undoing,
+    apply_acts,
     apply_module,
     core_attempts,
     dispatch,
@@ -180,6 +181,14 @@ def _without_options(apply: Callable[..., None]) -> Callable[..., None]:
     return lambda deck, fact: None if isinstance(fact, OptionsChanged) else apply(deck, fact)
 
 
+def _without_values(moved: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda task, *_: moved(task)
+
+
+def _no_values(holding: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *a: replace(holding(*a), retried={})
+
+
 def _said_to_be_back(undo: Callable[..., Any]) -> Callable[..., Any]:
     async def said(self: Any, name: str, by: str) -> Any:
         done = await undo(self, name, by)
@@ -270,6 +279,10 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     ),
     "a socket that was removed stays so": _instead(Serving, "_look", lambda _: lambda self: self._look_later()),
     "other options are forgotten": _instead(apply_module, "apply", _without_options),
+    "values of a retry are lost with their engine": _instead(loading, "holding", _no_values),
+    "values of a retry stay when it is taken back": _instead(
+        apply_acts, "moved", lambda moved: lambda task, *_: moved(task)
+    ),
     "other options change nothing": _instead(reading, "under", lambda _: lambda file, _options, _look: file),
     "what a run leaves out runs": _instead(
         loading, "deck_of", lambda deck_of: lambda file, gpus: deck_of(replace(file, selected=None), gpus)

@@ -69,6 +69,9 @@ def at_spawn(
     meant = [file for file in taken if new.task in (file.selected or {spec.name for spec in file.tasks})]
     if not meant:
         raise Broken(f"{_name(new)} began and its file does not have it, or it is left out")
+    works = {spec.fingerprint for file in meant for spec in file.tasks if spec.name == new.task}
+    if new.fingerprint not in works:
+        raise Broken(f"{_name(new)} does {new.fingerprint}, and its file says {', '.join(works)}")
     if all(missing := [_missing(box, file, facts, new) for file in meant]):
         raise Broken(f"{_name(new)} began before {', '.join(sorted(missing[-1]))} had succeeded")
     if all(crowded := [_crowded(box, file.settings, specs, new) for file in meant]):
@@ -289,6 +292,8 @@ def of_options(name: str, loaded: Loaded, purpose: str, given: RunOptions) -> No
         told = fact.options if isinstance(fact, (RunStarted, OptionsChanged)) else told
     was, now = decode(told), loaded.options
     differ = (given.gpus or was.gpus, was.slots_per_gpu) != (now.gpus, now.slots_per_gpu)
+    if was.retried != now.retried:
+        raise Broken(f"tasks of {name} were retried with {was.retried}, and its engine knows {now.retried}")
     if loaded.past.told.unfinished and (differ or (purpose != "headless" and was.only != now.only)):
         raise Broken(f"the run of {name} was to go on with {was}, and goes on with {now}")
 

@@ -3,7 +3,7 @@ it left it says why, truly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gpudeck.engine.core.deck import Deck
@@ -29,6 +29,7 @@ from gpudeck.engine.protocol.wire import Reply
 from gpudeck.engine.protocol.words import stands
 from tests.inside.sim import RunOptions, decode, handover
 from tests.sim.promises import Broken
+from tests.sim.taskfiles import OF_THE_FILE
 
 _SHOWS: Mapping[str, tuple[type[Fact], ...]] = {
     "hold": (TaskHeld,),
@@ -44,6 +45,10 @@ _SHOWS: Mapping[str, tuple[type[Fact], ...]] = {
 
 
 _LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", "timeline", "graph", "errors"})
+
+
+_SINCE = ("nothing to accept", "left out", "has started meanwhile")
+"""Of a task that is left, what its state now does not tell."""
 
 
 def changes(asked: Any) -> bool:
@@ -66,6 +71,8 @@ class Asked:
         """Tasks that were on their end already."""
         self.behind = False
         """Whoever asked had not read what it was told when the reply was sent."""
+        self.given = {spec.name: spec.given for spec in engine.file.tasks}
+        """Values that tasks had in the place of the file's."""
 
     @property
     def alone(self) -> bool:
@@ -102,13 +109,19 @@ def check(asked: Asked, reply: Reply) -> None:
         return
     args, result, deck = asked.wish.args, reply.result, asked.engine.deck
     match asked.wish.op:
+        case "retry" if args.get("dry_run"):
+            pass
         case "hold" | "release" | "priority" | "accept" | "cancel" | "kill" | "retry" as verb:
             if {*result["tasks"], *result["left"]} != {*args["tasks"]} or {*result["tasks"]} & {*result["left"]}:
                 raise Broken(f"{asked.wish}: the reply does not tell of each task once: {result}")
             _done(asked, verb, result["tasks"])
             _left(asked, verb, result["left"], deck)
+            if "given" in result:
+                _given(asked, args["set"], result["given"])
+                asked.engine.box.given_before[result["undo"]] = {name: asked.given[name] for name in result["given"]}
         case "undo":
             _done(asked, "undo", result["tasks"])
+            _given_back(asked, result["tasks"])
         case "pause" | "unpause" as verb:
             ended = deck.run.ended or any(isinstance(fact, RunEnded) for fact in asked.facts)
             if asked.alone and not ended and bool(deck.paused) is not (verb == "pause"):
@@ -164,7 +177,7 @@ def _left(asked: Asked, verb: str, left: Mapping[str, str], deck: Deck) -> None:
             "is not held": not task.held,
             "has left the task file": task.gone,
             f"has priority {task.priority} already": True,
-        }.get(why, stands(NAMES[type(task.phase)]) == why or "nothing to accept" in why or "left out" in why)
+        }.get(why, stands(NAMES[type(task.phase)]) == why or any(words in why for words in _SINCE))
         if not true and asked.alone:
             raise Broken(f"{verb} left {name}, which {why}: it is {NAMES[type(task.phase)]}")
         could = {
@@ -193,10 +206,35 @@ def _added(asked: Asked, names: Sequence[str]) -> None:
 
 def _kept(asked: Asked, options: RunOptions) -> None:
     """A run goes by what the journal says of it. Once it has ended, an engine tells what the next one would go by."""
+    kept = _options_on_disk(asked)
+    if kept is not None and asked.alone and not asked.engine.deck.run.ended and options != kept:
+        raise Broken(f"{asked.engine.name} goes by {options}, and the journal says {kept}")
+
+
+def _options_on_disk(asked: Asked) -> RunOptions | None:
     facts = asked.engine.box.disks[asked.engine.name].facts
-    on_disk = [fact.options for fact in facts if isinstance(fact, (RunStarted, OptionsChanged))]
-    if on_disk and asked.alone and not asked.engine.deck.run.ended and options != decode(on_disk[-1]):
-        raise Broken(f"{asked.engine.name} goes by {options}, and the journal says {on_disk[-1]}")
+    told = [fact.options for fact in facts if isinstance(fact, (RunStarted, OptionsChanged))]
+    return decode(told[-1]) if told else None
+
+
+def _given(asked: Asked, values: Mapping[str, str], names: Collection[str]) -> None:
+    """These tasks have the values, and the next engine will know."""
+    engine = asked.engine
+    meant = tuple((key, value) for key, value in values.items() if value != OF_THE_FILE)
+    specs = {spec.name: spec for spec in engine.file.tasks}
+    kept = _options_on_disk(asked)
+    for name in names:
+        if asked.alone and (has := specs[name].given) != meant:
+            raise Broken(f"{asked.wish} was answered, and {name} has {has}")
+        if asked.alone and asked.on_disk and kept is not None and kept.retried.get(name, {}) != dict(meant):
+            raise Broken(f"{asked.wish} was answered, and {name} has {kept.retried.get(name)} on disk")
+
+
+def _given_back(asked: Asked, names: Collection[str]) -> None:
+    before = asked.engine.box.given_before.get(asked.wish.args["undo"], {})
+    for spec in asked.engine.file.tasks:
+        if asked.alone and spec.name in before and spec.name in names and spec.given != before[spec.name]:
+            raise Broken(f"{asked.wish} was answered, and {spec.name} has {spec.given} and had {before[spec.name]}")
 
 
 def _changed(asked: Asked, result: Mapping[str, str]) -> None:

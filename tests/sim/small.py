@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from tests.sim.box import Behaviour
+from tests.sim.client import Wish
 from tests.sim.plan import Plan
 from tests.sim.world import World
 
@@ -59,3 +60,18 @@ class SmallWorld(World):
                 self._go_down()
             case _:  # there is nobody to be killed
                 pass
+
+
+class RetriedWorld(World):
+    """A task fails, and waits for its next try; *after_s* later somebody gives it another value."""
+
+    def __init__(self, after_s: float, folder: str) -> None:
+        behaviours = {("a", "a0", attempt): Behaviour(code=1, runs_s=1.0) for attempt in (1, 2)}
+        super().__init__(Plan(1, 1, {"a": _deck("a")}, behaviours), folder)
+        self._after_s = after_s
+
+    def _begin(self) -> None:
+        self.start("a")
+        wish = Wish("retry", {"tasks": ("a0",), "set": {"bs": "2"}})
+        self.box.after(1.0 + self._after_s, lambda: self._come("a", [wish], last=True))
+        self.elapsed = self.plan.faults_end

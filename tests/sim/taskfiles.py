@@ -18,6 +18,9 @@ from tests.inside.sim import RunOptions, digest_of, loading, looking, on_gpus, r
 from tests.sim.box import Simulated
 from tests.sim.loop import SimLoop
 
+OF_THE_FILE = "1"
+"""Each task has a variable `bs`: the file says that, and `retry --set` may say another one."""
+UNFIT = "odd"
 _NOTICED_S = (0.0, 0.05, 0.7)
 """From a write to the kernel's word of it."""
 _ASIDE_S = (0.0, 0.01, 0.3)
@@ -68,7 +71,7 @@ class TaskFiles:
         if (found := self._known.get(content)) is None:
             raise TaskFileError(["tasks.toml:3: this is no TOML value"])
         box(on_gpus(found.settings, options))
-        return under(found, options, look)
+        return under(_with_given(found, options), options, look)
 
     @contextmanager
     def served(self) -> Iterator[None]:
@@ -93,6 +96,19 @@ class TaskFiles:
     def _touched(self, path: str) -> None:
         for touched in self._watches.get(path, ()):
             self._box.after(self._box.random.choice(_NOTICED_S), touched)
+
+
+def _with_given(file: DeckFile, options: RunOptions) -> DeckFile:
+    values = {spec.name: options.retried.get(spec.name, {}).get("bs", OF_THE_FILE) for spec in file.tasks}
+    given = {name: value for name, value in values.items() if value not in (OF_THE_FILE, UNFIT)}
+    tasks = [
+        replace(spec, fingerprint=f"{spec.fingerprint} bs={given[spec.name]}", given=(("bs", given[spec.name]),))
+        if spec.name in given
+        else spec
+        for spec in file.tasks
+    ]
+    unfit = {name: "bs=odd: no whole number" for name, value in values.items() if value == UNFIT}
+    return replace(file, tasks=tuple(tasks), unfit=unfit)
 
 
 class _Watch:

@@ -17,7 +17,8 @@ from tests.sim.marks import MARKS, UNREACHED, marks
 from tests.sim.planted import PLANTED
 from tests.sim.seeds import SLURM_EVERY, noticed, world_of
 from tests.sim.slurm_planted import ON_CLUSTER
-from tests.sim.small import EVENTS, SmallWorld
+from tests.sim.small import EVENTS, RetriedWorld, SmallWorld
+from tests.sim.world import World
 
 _BLOCK = 20
 _FEW, _MANY = 160, 3000
@@ -51,14 +52,16 @@ def test_every_promise_is_kept_in_many_more_worlds(first: int, folder: str) -> N
 def _every_order(events: Sequence[str], pieces: int, folder: str, first: str = "") -> None:
     for order in permutations(events):
         world = SmallWorld((first, *order) if first else order, pieces, f"{folder}/small")
-        try:
-            world.run()
-        except Exception as error:
-            raise AssertionError(
-                f"{pieces} pieces after each of {first} {order}:\n" + "\n".join(world.box.trace)
-            ) from error
-        finally:
-            world.close()
+        _go(world, f"{pieces} pieces after each of {first} {order}")
+
+
+def _go(world: World, what: str) -> None:
+    try:
+        world.run()
+    except Exception as error:
+        raise AssertionError(f"{what}:\n" + "\n".join(world.box.trace)) from error
+    finally:
+        world.close()
 
 
 @pytest.mark.parametrize("pieces", [1, 4, 20])
@@ -71,6 +74,11 @@ def test_every_promise_is_kept_in_every_order_of_five_events(pieces: int, folder
 @pytest.mark.parametrize("first", EVENTS)
 def test_every_promise_is_kept_in_every_order_of_events(first: str, pieces: int, folder: str) -> None:
     _every_order([event for event in EVENTS if event != first], pieces, folder, first)
+
+
+def test_a_value_is_not_given_to_an_attempt_that_starts_meanwhile(folder: str) -> None:
+    for after_ms in range(0, 700, 10):
+        _go(RetriedWorld(after_ms / 1000, f"{folder}/small"), f"a value {after_ms} ms after the end")
 
 
 @pytest.mark.soak
