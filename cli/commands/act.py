@@ -81,7 +81,9 @@ def run(command: Command) -> int:
         if more.get("set"):
             told.will_be(connection.request(verb, tasks=names, **more, dry_run=True)["given"])
         undone.so = False
-        note = connection.request(verb, tasks=names, **more).get("note", "")
+        reply = connection.request(verb, tasks=names, **more)
+        told.given(reply.get("given", {}))
+        note = reply.get("note", "")
         now = rows_of(connection, names)
         told.done(before, now, more.get("value"), field_text(note), named=words)
         if note:
@@ -225,6 +227,9 @@ class Telling:
         self._verb = command.verb
         self._act = ACTS[command.verb]
         self._json = command.flag("json")
+        self._given: Mapping[str, Mapping[str, Any]] = {}
+        """Commands by task, as it was told that they will be, and then as they have become."""
+        self._missed = frozenset[str]()
 
     def nobody(self, selectors: Sequence[str]) -> int:
         """No task is meant."""
@@ -252,12 +257,13 @@ class Telling:
         """*before*: of all that were meant; *after*: of those to whom it was done. *named*: what was typed; of others
         that were meant nobody wants to read that nothing was done to them."""
         now = {row.name: row for row in after}
-        outcomes = [_outcome(self._verb, row, now[row.name], value) for row in before if row.name in now]
+        outcomes = [self._outcome(row, now[row.name], value) for row in before if row.name in now]
         outcomes += [self._refused(row) for row in before if row.name not in now and (self._json or row.name in named)]
         self._tell(outcomes, note)
 
     def will_be(self, given: Mapping[str, Mapping[str, Any]]) -> None:
-        """What tasks are with the values that they are given."""
+        """What tasks are with the values that they are to be given."""
+        self._given = given
         if self._json:
             return
         for name, change in list(given.items())[:_LISTED]:
@@ -271,23 +277,38 @@ class Telling:
         if len(given) > _LISTED:
             print(f"and {plural(len(given) - _LISTED, 'other task')} likewise")
 
+    def given(self, given: Mapping[str, Mapping[str, Any]]) -> None:
+        """What they have become; a task that has started by itself meanwhile has no new values."""
+        self._missed = frozenset(self._given.keys() - given.keys())
+        self._given = given
+
     def _refused(self, row: TaskRow) -> Outcome:
         if self._act.done(row):
             return _unchanged(self._verb, row)
         return Outcome(row, f"{is_text(row)}: {self._act.refusal}", done=False)
 
     def _tell(self, outcomes: Sequence[Outcome], note: str = "") -> None:
+        """*note*: what else there is to know; "" for nothing."""
         if self._json:
-            _tell_json(self._verb, outcomes, note)
+            done = [self._plain(one) for one in outcomes if one.done]
+            refused = [self._plain(one) for one in outcomes if not one.done]
+            print_json({"verb": self._verb, "done": done, "refused": refused, "note": note})
         else:
             _tell(self._verb, outcomes)
 
+    def _plain(self, one: Outcome) -> dict[str, Any]:
+        row, given = one.row, self._given.get(one.row.name)
+        commands = {"command_before": given["before"], "command": given["after"]} if given else {}
+        return {"name": row.name, "state": row.state, "attempt": row.attempt, "text": one.text, **commands}
 
-def _outcome(verb: str, before: TaskRow, after: TaskRow, value: object = None) -> Outcome:
-    """*value*: the priority that was given."""
-    if after.left_out and before.state not in ACTIVE:
-        return Outcome(after, f"stays {after.state}: the run leaves it out (--only, --exclude or --limit)", done=False)
-    return Outcome(after, _text(verb, before, after, value), done=True)
+    def _outcome(self, before: TaskRow, after: TaskRow, value: object) -> Outcome:
+        """*value*: the priority that was given."""
+        if after.left_out and before.state not in ACTIVE:
+            text = f"stays {after.state}: the run leaves it out (--only, --exclude or --limit)"
+            return Outcome(after, text, done=False)
+        if after.name in self._missed:
+            return Outcome(after, "has started meanwhile, as it was", done=False)
+        return Outcome(after, _text(self._verb, before, after, value), done=True)
 
 
 def _unchanged(verb: str, row: TaskRow) -> Outcome:
@@ -313,17 +334,6 @@ def _tell(verb: str, outcomes: Sequence[Outcome]) -> None:
         groups.setdefault(one.text, []).append(one.row.name)
     for text, names in groups.items():
         print(f"{verb}: {plural(len(names), 'task')} ({text}): {field_text(names_text(names))}")
-
-
-def _tell_json(verb: str, outcomes: Sequence[Outcome], note: str = "") -> None:
-    """*note*: what else there is to know; "" for nothing."""
-    done = [_plain(one) for one in outcomes if one.done]
-    refused = [_plain(one) for one in outcomes if not one.done]
-    print_json({"verb": verb, "done": done, "refused": refused, "note": note})
-
-
-def _plain(one: Outcome) -> dict[str, Any]:
-    return {"name": one.row.name, "state": one.row.state, "attempt": one.row.attempt, "text": one.text}
 
 
 def _text(verb: str, before: TaskRow, after: TaskRow, value: object) -> str:

@@ -109,13 +109,16 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(200, gzip.decompress(made.body), **html)
 
+    do_HEAD = do_GET
+
     def _answer(self, code: int, body: bytes, **more: str) -> None:
         self.send_response(code)
         headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body)), **_HEADERS, **more}
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name there
         """Nobody wants to read who looked."""

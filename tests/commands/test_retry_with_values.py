@@ -46,6 +46,14 @@ async def test_the_old_and_the_new_command_are_told_and_the_new_one_runs(desk: D
 
 
 @at_desk(SWEEP, ENDS)
+async def test_programs_are_told_both_commands(desk: Desk) -> None:
+    assert await desk.run() == 1
+    told = await desk.told("retry", "t-64", "--set", "bs=48")
+    (done,) = told["done"]
+    assert (done["command_before"], done["command"]) == (["train", "64", "0.1"], ["train", "48", "0.1"])
+
+
+@at_desk(SWEEP, ENDS)
 async def test_retries_the_next_engine_and_the_next_run_have_the_values(desk: Desk) -> None:
     assert await desk.run() == 1
     await desk.command("retry", "t-64", "--set", "bs=48")

@@ -69,6 +69,8 @@ def test_the_page_is_of_now_and_only_for_who_has_its_key(deck: Deck) -> None:
         assert (status, "2 failures" in page) == (200, True)
         assert fetched(address, encoding="identity")[1].startswith("<!doctype html>")
         assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=30) as head:
+            assert (head.status, head.read()) == (200, b"")
         for other in (address[:-1], address.rpartition("/")[0], address + "x", address + "/../"):
             assert fetched(other)[0] == 404, other
         (deck.folder / "1").touch()
