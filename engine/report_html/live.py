@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(200, gzip.decompress(made.body), **html)
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815 -- its name there
 
     def _answer(self, code: int, body: bytes, **more: str) -> None:
         self.send_response(code)
