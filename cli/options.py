@@ -179,6 +179,10 @@ def deck_only(parser: argparse.ArgumentParser) -> None:
     words("-q", "--quiet", action="store_true", help="only failures and the summary")
 
 
+def start(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-d", "--detach", action="store_true", help="it always does: the command returns at once")
+
+
 def run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs=argparse.REMAINDER, metavar="CMD", help="several words as they are; one in quotes is for bash")

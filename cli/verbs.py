@@ -158,7 +158,7 @@ VERBS: dict[str, Verb] = {
             "start",
             "run the deck without a screen: its engine, in the background",
             "gpudeck start tasks.toml",
-            (o.file_words, o.json, o.as_root, *o.RUN),
+            (o.file_words, o.start, o.json, o.as_root, *o.RUN),
         ),
         Verb(
             "stop",

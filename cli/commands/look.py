@@ -29,7 +29,7 @@ def look(place: Place) -> Look:
 
 def nobody(selectors: Sequence[str]) -> str:
     """What to say where selectors mean no task now."""
-    return f"no task is {' or '.join(selectors)} now"
+    return f"no task is {' and '.join(selectors)} now"
 
 
 def some_rows(found: Look, selectors: Sequence[str]) -> list[TaskRow]:

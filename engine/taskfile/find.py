@@ -40,7 +40,7 @@ def find_task_file(argument: str | None, environ: Mapping[str, str], cwd: str) -
         folder = os.path.dirname(folder)
     if gone:
         return os.path.relpath(gone, cwd)
-    raise UsageError(f"no {NAME} here or above: `gpudeck init` writes one")
+    raise UsageError(f"no {NAME} here or above: `gpudeck init` writes one; `gpudeck run -- CMD` needs none")
 
 
 def _has_state(folder: str) -> bool:

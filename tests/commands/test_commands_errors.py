@@ -34,7 +34,8 @@ def test_a_deck_that_is_not_there_is_refused_alike(tmp_path: Path, verb: str) ->
     words = {"priority": ["x", "1"], "fit": ["x", "--var", "bs=1..8"]}.get(verb, words)
     done = typed_in(tmp_path, verb, *words)
     assert done.code == 2, done.err
-    assert done.err == "gpudeck: no tasks.toml here or above: `gpudeck init` writes one\n"
+    words = "no tasks.toml here or above: `gpudeck init` writes one; `gpudeck run -- CMD` needs none"
+    assert done.err == f"gpudeck: {words}\n"
 
 
 @pytest.mark.parametrize("verb", sorted(_OWN_WORDS))

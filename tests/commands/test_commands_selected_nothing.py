@@ -19,5 +19,7 @@ async def test_no_task_in_a_state_is_nothing_to_do(desk: Desk, alive: bool) -> N
     assert await desk.told("ls", "state:failed") == []
     done = await desk.command("retry", "-y", "state:failed")
     assert (done.code, done.out) == (0, "retry: no task is state:failed now\n")
+    both = await desk.command("retry", "-y", "good", "state:failed")
+    assert both.out == "retry: no task is good and state:failed now\n"
     assert (await desk.command("logs", "state:failed")).code == 2
     assert (await desk.command("ls", "god")).code == 2

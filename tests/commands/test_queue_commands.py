@@ -75,7 +75,8 @@ def test_what_is_meant_for_a_deck_does_nothing_to_the_queue(empty: Commanded, wo
     done = empty.command(*words)
     assert (done.code, done.err) == (
         2,
-        "gpudeck: no tasks.toml here or above: `gpudeck init` writes one; --queue means your single commands\n",
+        "gpudeck: no tasks.toml here or above: `gpudeck init` writes one; `gpudeck run -- CMD` needs none; "
+        "--queue means your single commands\n",
     )
 
 

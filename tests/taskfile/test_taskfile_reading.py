@@ -126,7 +126,7 @@ def test_the_file_is_the_one_given_then_the_variable_then_the_nearest(tmp_path: 
 
 
 def test_no_file_anywhere_is_said(tmp_path: Path):
-    words = "no tasks.toml here or above: `gpudeck init` writes one"
+    words = "no tasks.toml here or above: `gpudeck init` writes one; `gpudeck run -- CMD` needs none"
     with pytest.raises(UsageError, match=f"^{words}$"):
         find_task_file(None, {}, str(tmp_path))
 
