@@ -292,7 +292,7 @@ class Planner:
         return ShownLaunch(
             plan.executed((shell(), "-c", command) if isinstance(command, str) else command),
             {name: value for name, value in env.items() if name not in dict(plan.spec.work.env)},
-            plan.ranks.count,
+            plan.ranks.total,
         )
 
     def hiding(self, task: Task) -> Callable[[str], str]:

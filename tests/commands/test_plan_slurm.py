@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from tests.e2e.decks import Deck
@@ -110,3 +111,9 @@ def test_a_partition_that_slurm_does_not_know_is_told_where_slurm_is(deck: Deck)
     sinfo.write_text("#!/bin/sh\necho no answer >&2; exit 1\n")
     done = deck.command("plan", "--backend", "slurm", env={"PATH": f"{programs}:{deck.env['PATH']}"})
     assert (done.code, "not known" in done.out) == (0, False)
+
+
+def test_the_ranks_of_all_nodes_are_told(deck: Deck) -> None:
+    task = 'name = "a"\ncommand = "true"\nnodes = 2\ngpus = 2\nlaunch = "torchrun"\n'
+    deck.write(f'[deck]\nbackend = "slurm"\n[[task]]\n{task}')
+    assert re.search(r"launch +4 ranks", deck.command("show", "a").out)
