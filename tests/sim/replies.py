@@ -207,7 +207,8 @@ def _added(asked: Asked, names: Sequence[str]) -> None:
 def _kept(asked: Asked, options: RunOptions) -> None:
     """A run goes by what the journal says of it. Once it has ended, an engine tells what the next one would go by."""
     kept = _options_on_disk(asked)
-    sure = asked.alone and asked.on_disk and not asked.engine.deck.run.ended
+    written = asked.on_disk and asked.engine.journal.idle
+    sure = asked.alone and written and not asked.engine.deck.run.ended
     if kept is not None and sure and options != kept:
         raise Broken(f"{asked.engine.name} goes by {options}, and the journal says {kept}")
 
