@@ -21,7 +21,7 @@ from tests.sim.small import EVENTS, RetriedWorld, SmallWorld
 from tests.sim.world import World
 
 _BLOCK = 20
-_FEW, _MANY = 160, 2400
+_FEW, _MANY = 160, 3000
 
 
 @pytest.fixture
@@ -70,9 +70,10 @@ def test_every_promise_is_kept_in_every_order_of_five_events(pieces: int, folder
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("pieces", [2, 20])
 @pytest.mark.parametrize("first", EVENTS)
-def test_every_promise_is_kept_in_every_order_of_events(first: str, folder: str) -> None:
-    _every_order([event for event in EVENTS if event != first], 2, folder, first)
+def test_every_promise_is_kept_in_every_order_of_events(first: str, pieces: int, folder: str) -> None:
+    _every_order([event for event in EVENTS if event != first], pieces, folder, first)
 
 
 def test_a_value_is_not_given_to_an_attempt_that_starts_meanwhile(folder: str) -> None:
