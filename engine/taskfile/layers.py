@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections import ChainMap
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -226,7 +227,7 @@ class _Filling:
             self.left -= len(as_text(known.get(name, "")))
             if self.left < 0:
                 raise BadValueError(f"is too long: placeholders put more than {_MAX_FILLED:,} characters into [vars]")
-        scope = Scope({**self.done, **known}, self.environ)
+        scope = Scope(ChainMap(known, self.done), self.environ)
         made = _expanded_home(fill(scope.checked(value), scope.known))
         if deeper(made, MAX_DEPTH):
             raise BadValueError(f"is nested more than {MAX_DEPTH} deep")

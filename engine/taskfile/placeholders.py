@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -138,7 +138,7 @@ def _fill_item(value: object, values: Values, *, text: bool) -> object:
 class Scope:
     """Which placeholders may stand in some keys of an entry."""
 
-    known: dict[str, object]
+    known: MutableMapping[str, object]
     """The same for every task of the entry: [vars], {deck}, {nodes}; {env.NAME} comes in when it is first asked for."""
     environ: Mapping[str, str]
     columns: frozenset[str] = frozenset()
