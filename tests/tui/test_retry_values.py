@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from textual.events import Key
 
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
@@ -44,6 +45,17 @@ async def test_the_line_has_what_the_task_has_and_the_new_command_is_shown_befor
         await rig.press("y")
         await rig.until_told(f"{NAME} runs again")
         assert rig.client.asked[1:] == [("retry", wanted)]
+
+
+async def test_what_comes_in_one_burst_is_taken_in_its_order() -> None:
+    async with snapshot_of(MID_RUN, answers={"show": answer(FAILED), "retry": retried}) as rig:
+        await opened(rig)
+        for key in ("ctrl+u", *"rates=0.7", "home", "right", "right", "right", "right", "delete", "enter"):
+            rig.app.post_message(
+                Key({"=": "equals_sign", ".": "full_stop"}.get(key, key), key if len(key) == 1 else None)
+            )
+        await rig.until_on(Choice)
+        assert rig.client.asked == [("retry", {"tasks": [NAME], "set": {"rate": "0.7"}, "env": {}, "dry_run": True})]
 
 
 async def test_escape_leaves_all_as_it_is_and_what_is_no_value_is_told() -> None:

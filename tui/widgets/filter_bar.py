@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input, Static
 
@@ -26,6 +27,17 @@ def _without_reserved() -> Iterator[Binding]:
 
 class LineInput(Input, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [*_without_reserved()]
+
+    async def on_key(self, event: Key) -> None:
+        """Keys that edit act here, each before the next: bound alone, they would go up to the app first, and what is
+        typed behind them in one burst would come before them."""
+        if action := _EDITS.get(event.key):
+            event.stop()
+            event.prevent_default()
+            await self.run_action(action)
+
+
+_EDITS = {key: binding.action for binding in _without_reserved() for key in binding.key.split(",") if key}
 
 
 HINT = "words  state:failed  tag:x  gpu:2  lr=0.1  -not"
