@@ -11,6 +11,7 @@ from typing import Any
 
 from gpudeck.engine.core.events import Fact
 from gpudeck.engine.ports import Instant
+from tests.sim.claims import SimClaims
 
 WALL_S = 1.7e9
 DEVICE_FAULTS = (
@@ -82,8 +83,7 @@ class Simulated:
         """By token, every one that ever was."""
         self.started: list[Process] = []
         self.disks: dict[str, Disk] = {}
-        self.claims: dict[str, str] = {}
-        """GPU by UUID: the deck that has it, engine or tree."""
+        self.claims = SimClaims()
         self.lost: dict[str, float] = {}
         """GPUs that are gone, and since when."""
         self.foreign: dict[str, float] = {}
@@ -190,9 +190,11 @@ class Simulated:
 
     def let_go(self, deck: str) -> None:
         """No engine of it is there: claims of what no process holds are gone."""
-        used = {uuid for each in self.alive() if each.deck == deck for uuid in each.gpus}
-        for uuid in [uuid for uuid, whose in self.claims.items() if whose == deck and uuid not in used]:
-            del self.claims[uuid]
+        self.claims.gone(deck, self.used(deck))
+
+    def used(self, deck: str) -> list[str]:
+        """A GPU for each process of a deck that is on it."""
+        return [uuid for each in self.alive() if each.deck == deck for uuid in each.gpus]
 
     def alive(self) -> list[Process]:
         return [process for process in self.processes.values() if self.lives(process)]

@@ -347,7 +347,9 @@ class SimEngine:
         )
 
     def _claimed(self) -> dict[str, str]:
-        return {uuid: deck for uuid, deck in self.box.claims.items() if deck != self.name}
+        used = self.box.used(self.name)
+        self.box.claims.look(self.name, used)
+        return self.box.claims.others(self.name, self.box.gpus, used)
 
     # -- clients
 

@@ -45,7 +45,7 @@ class SimLauncher:
             self._sink(LeaderExited(token, process.code, self._box.now))
         if not process.tree and "tree" not in told:
             told.append("tree")
-            self._release(process.gpus)
+            self._release()
             self._sink(TreeGone(token, self._box.now))
 
     # -- what the engine asks
@@ -53,11 +53,9 @@ class SimLauncher:
     def start(self, order: StartOrder) -> tuple[int, int] | None:
         if why := self._refusals():
             raise SpawnRefusedError(why)
-        taken = tuple((uuid, self._box.claims[uuid]) for uuid in order.claims if self._others(uuid))
-        if taken:
+        if taken := tuple(self._others(order.claims).items()):
             raise SpawnRefusedError(f"GPU taken by {taken[0][1]}", taken)
-        for uuid in order.claims:
-            self._box.claims[uuid] = self._deck
+        self._box.claims.take(self._deck, order.claims)
         task, attempt = order.env["GPUDECK_TASK"], int(order.env["GPUDECK_ATTEMPT"])
         how = self._behaviour(task, attempt)
         if self._box.broken in order.claims:
@@ -79,8 +77,7 @@ class SimLauncher:
             return "never ran"
         self._followed[known.token] = []
         if process.tree:
-            for uuid in process.gpus:
-                self._box.claims[uuid] = self._deck
+            self._box.claims.take(self._deck, process.gpus)
         if not known.pid and process.leader:
             self._soon(lambda: self._sink(Spawned(known.token, process.pid, 1)))
         self._soon(lambda: self._tell(known.token))
@@ -102,8 +99,8 @@ class SimLauncher:
     def warn(self, token: str, signal: int) -> int:  # noqa: ARG002
         return 0
 
-    def gather(self, gpus: Sequence[str], task: str, first: Sequence[str] = ()) -> None:
-        pass
+    def gather(self, gpus: Sequence[str], task: str, first: Sequence[str] = ()) -> None:  # noqa: ARG002
+        self._box.claims.gather(self._deck, gpus, first, self._box.used(self._deck))
 
     def members(self) -> Mapping[int, str]:
         return {process.pid: process.token for process in self._box.alive() if process.deck == self._deck}
@@ -118,11 +115,8 @@ class SimLauncher:
         """Of what is not followed any more the claims go with the processes."""
         self._followed.clear()
 
-    def _others(self, uuid: str) -> bool:
-        return self._box.claims.get(uuid, self._deck) != self._deck
+    def _others(self, gpus: Sequence[str]) -> Mapping[str, str]:
+        return self._box.claims.others(self._deck, gpus, self._box.used(self._deck))
 
-    def _release(self, gpus: Sequence[str]) -> None:
-        used = {uuid for each in self._box.alive() if each.deck == self._deck for uuid in each.gpus}
-        for uuid in gpus:
-            if uuid not in used and self._box.claims.get(uuid) == self._deck:
-                del self._box.claims[uuid]
+    def _release(self) -> None:
+        self._box.claims.look(self._deck, self._box.used(self._deck))

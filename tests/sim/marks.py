@@ -128,6 +128,8 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
     "23: tasks have priorities": lambda world: any(
         task.priority for file in world.files.values() for task in file.tasks
     ),
+    "23: a task that is next asks other decks for a GPU": _seen("next"),
+    "23: a GPU is left to a task of another deck that is next": lambda world: world.box.claims.left > 0,
     "24: a run is halted": _some(Halted),
     "24: a halted run goes on": lambda world: any(
         isinstance(one, Halted) and isinstance(other, DeckPaused)

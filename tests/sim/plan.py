@@ -56,6 +56,8 @@ def plan_of(seed: int) -> Plan:
             odds[rare] /= 10
     edits, slots = random.choice([0.0, 0.0, 0.5]), random.choice([1, 1, 1, 2])
     decks = {name: _ruled(random, file, gpus, slots) for name, file in decks.items()}
+    if len(decks) > 1 and (urgent := Random(f"next {seed}")).random() < 0.4:
+        decks = {name: _with_next(urgent, file) for name, file in decks.items()}
     broken = f"GPU-{random.randrange(gpus)}" if gpus > 1 and random.random() < 0.15 else ""
     return Plan(seed, gpus, decks, behaviours, odds, edits, slots, broken)
 
@@ -92,6 +94,12 @@ def _ruled(random: Random, file: DeckFile, gpus: int, slots: int) -> DeckFile:
         for task in file.tasks
     ]
     return replace(file, settings=settings, tasks=tuple(tasks), text=f"{random.getrandbits(48):x}")
+
+
+def _with_next(random: Random, file: DeckFile) -> DeckFile:
+    """Some of its tasks go before all that waits, in other decks, too."""
+    tasks = (replace(task, next=True, priority=1000) if random.random() < 0.2 else task for task in file.tasks)
+    return replace(file, tasks=tuple(tasks))
 
 
 def edited(random: Random, file: DeckFile) -> DeckFile:

@@ -27,8 +27,9 @@ from gpudeck.engine.core.events import (
     TaskHeld,
     TaskRetried,
 )
+from gpudeck.engine.core.phases import Queued
 from gpudeck.engine.core.recorded import recorded
-from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec
+from gpudeck.engine.core.spec import DeckFile, DeckSettings, Resources, TaskSpec
 from tests.inside.sim import Loaded, RunOptions, decode
 from tests.sim.box import Process, Simulated
 
@@ -40,6 +41,8 @@ LEARNED_S = 25.0
 """So long after a card was lost or somebody took it an engine knows."""
 
 
+_ASKED_S = 1.0
+"""So long after a task that is next has asked for a GPU others know."""
 RENUMBERED_S = 60.0
 """So long after a cluster has given a number out again whoever had it before knows."""
 
@@ -99,6 +102,32 @@ def _crowded(box: Simulated, settings: DeckSettings, specs: Mapping[str, Mapping
         if len(there) > (1 if alone else settings.slots_per_gpu) or any(each.deck != new.deck for each in there):
             return f"too many holders: {', '.join(map(_name, there))}"
     return ""
+
+
+def asked_for(deck: Deck, now: float) -> set[str]:
+    """GPUs of which a task of this deck that is next needs one, and could have any."""
+    waiting = [deck.tasks[index] for index in deck.next_tasks if isinstance(deck.tasks[index].phase, Queued)]
+    shut = deck.paused or deck.run.halted or deck.run.ended or deck.stopping or deck.unwritable or deck.quiet
+    if not waiting or shut or deck.settings.keep_free or now < deck.no_starts_until:
+        return set()
+    if not any(
+        task.decided and not (task.held or task.avoid) and task.spec.resources == Resources(1) for task in waiting
+    ):
+        return set()
+    barred = (gpu.mark or gpu.lost or gpu.unread or gpu.avoided or gpu.quarantine for gpu in deck.gpus.values())
+    return {uuid for uuid, shut in zip(deck.gpus, barred, strict=True) if not shut}
+
+
+def of_next(box: Simulated, deck: Deck, asked: Mapping[tuple[str, str], float], new: Process) -> None:
+    """Of an attempt that has just begun: no task of another deck that is next had asked for its GPU before. *deck*: its
+    own; *asked*: since when each deck asks for which."""
+    if deck.next_tasks or len(new.gpus) != 1 or new.gpus[0] in deck.gathering:
+        return
+    if any(each is not new and each.deck == new.deck and each.gpus == new.gpus for each in box.alive()):
+        return
+    for (other, uuid), since in asked.items():
+        if other != new.deck and uuid in new.gpus and box.now - since > _ASKED_S:
+            raise Broken(f"{_name(new)} began on {uuid}, for which {other} had asked for {box.now - since:.1f} s")
 
 
 def at_begin(box: Simulated, facts: list[Fact], new: Process) -> None:

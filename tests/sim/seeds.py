@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from itertools import chain
 
 from tests.sim.plan import plan_of
 from tests.sim.slurm_world import SlurmWorld, cluster_of
@@ -34,12 +36,15 @@ def world_of(seed: int, folder: str) -> tuple[World, BaseException | None]:
     return world, None
 
 
-def noticed(folder: str, most: int = 1_000_000, every: int = 1) -> tuple[int, BaseException | None]:
+def noticed(
+    folder: str, most: int = 1_000_000, every: int = 1, known: Iterable[int] = ()
+) -> tuple[int, BaseException | None]:
     """The first seed in whose world something is broken, and what; None: in none of *most*, or of `MOST_S`. *every*:
-    of so many seeds only the last."""
+    of so many seeds only the last. *known*: seeds to begin with."""
     began, seed = time.monotonic(), 0
-    while seed < most * every and time.monotonic() - began < MOST_S:
-        seed += every
+    for seed in chain(known, range(every, most * every + 1, every)):
+        if time.monotonic() - began > MOST_S:
+            break
         _, error = world_of(seed, folder)
         if error is not None:
             return seed, error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import permutations
 
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from tests.sim.box import Behaviour
@@ -28,13 +29,15 @@ class SmallWorld(World):
         super().__init__(Plan(1, 1, {name: _deck(name) for name in "ab"}, behaviours), folder)
         self._events = events
         self._pieces = pieces
+        self.did: list[str] = []
+        """The events so far, "" in the place of those that changed nothing: their order is the world."""
 
     def _begin(self) -> None:
         self.start("a")
         self._go()
         for event in self._events:
             self.box.say(event)
-            self._happens(event)
+            self.did.append(event if self._happens(event) else "")
             self._go()
         self.elapsed = self.plan.faults_end
 
@@ -43,23 +46,58 @@ class SmallWorld(World):
             if self.engines:
                 self._piece()
 
-    def _happens(self, event: str) -> None:
+    def _happens(self, event: str) -> bool:
+        """Whether it changed anything."""
+        leaders = [process for process in self.box.alive() if process.leader]
         match event.split():
-            case ["start", deck]:
+            case ["start", deck] if deck not in self.engines:
                 self.start(deck)
             case ["kill", deck] if deck in self.engines:
                 self.engines.pop(deck).kill()
-            case ["fails"]:
-                if leaders := [process for process in self.box.alive() if process.leader]:
-                    self.box.exits(leaders[0], 1)
+            case ["fails"] if leaders:
+                self.box.exits(leaders[0], 1)
             case ["full", deck]:
                 self.box.disks[deck].full = True
-            case ["free", deck]:
+            case ["free", deck] if self.box.disks[deck].full:
                 self._free(deck)
             case ["box", "down"]:
                 self._go_down()
-            case _:  # there is nobody to be killed
-                pass
+            case _:
+                return False
+        return True
+
+
+class Orders:
+    """Every order of some events, but for those that come to the same world as an earlier one: where an event changes
+    nothing, it makes no difference which one."""
+
+    def __init__(self, events: Sequence[str], first: str = "") -> None:
+        """*first*: an event before them."""
+        self._orders = permutations(event for event in events if event != first)
+        self._first = (first,) if first else ()
+        self._did: dict[tuple[str, ...], str] = {}
+        """What the last of some events did after those before."""
+        self._went: set[tuple[str, ...]] = set()
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        for order in self._orders:
+            if self._foreseen((*self._first, *order)) not in self._went:
+                yield (*self._first, *order)
+
+    def _foreseen(self, order: Sequence[str]) -> tuple[str, ...] | None:
+        """What the events will do; None: that is not known yet."""
+        will: tuple[str, ...] = ()
+        for event in order:
+            if (did := self._did.get((*will, event))) is None:
+                return None
+            will = (*will, did)
+        return will
+
+    def went(self, order: Sequence[str], did: Sequence[str]) -> None:
+        """A world of this order has come to its end."""
+        for place, event in enumerate(order):
+            self._did[*did[:place], event] = did[place]
+        self._went.add(tuple(did))
 
 
 class RetriedWorld(World):

@@ -157,11 +157,15 @@ class SimConnection:
             self._engine_end.data_received(data)
 
 
+def _own_uid(_: object) -> int:
+    return os.geteuid()
+
+
 @contextmanager
 def listening(box: Simulated) -> Iterator[None]:
     """Engines bind their sockets in *box*."""
     with (
         mock.patch.object(server, "listen", lambda state: SimListener(box.sockets, state)),
-        mock.patch.object(server, "peer_uid", return_value=os.geteuid()),
+        mock.patch.object(server, "peer_uid", _own_uid),
     ):
         yield

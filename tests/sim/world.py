@@ -79,6 +79,8 @@ class World:
         """By deck, the text of the file that its last engine had, where that is known."""
         self._known: dict[str, tuple[int, bool]] = {}
         """By deck, of a journal of how many facts it is known whether its run has ended."""
+        self._asked_next: dict[tuple[str, str], float] = {}
+        """Since when a task of a deck that is next could have a GPU, did others leave it."""
         self._calms: Counter[str] = Counter()
         """How often each deck that was not done has been taken up, without faults."""
 
@@ -298,6 +300,7 @@ class World:
 
     def _begun(self, new: Process) -> None:
         promises.at_spawn(self.box, self.engines[new.deck].files, self.specs, self.box.disks[new.deck].facts, new)
+        promises.of_next(self.box, self.engines[new.deck].deck, self._asked_next, new)
 
     def _told(self, process: Process) -> None:
         if (engine := self.engines.get(process.deck)) is not None:
@@ -410,6 +413,13 @@ class World:
         """Of the world, whoever looks."""
         served = {deck: engine.since for deck, engine in self.engines.items()}
         promises.of_a_moment(self.box, self.specs, served)
+        asked = {
+            (deck, uuid)
+            for deck, engine in self.engines.items()
+            for uuid in promises.asked_for(engine.deck, self.box.now)
+        }
+        self._asked_next = {each: self._asked_next.get(each, self.box.now) for each in asked}
+        self.seen["next"] += bool(asked)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
             if engine.stopped_at is not None and self.box.now - engine.stopped_at > _STOPS_S + self.box.late_s:
