@@ -1,4 +1,4 @@
-"""What must hold of a simulated world, told from its processes and disks alone: nothing here asks an engine."""
+"""What must hold of a simulated world, told from its processes and disks; of an engine only what its deck wants."""
 
 from __future__ import annotations
 
