@@ -23,7 +23,9 @@ fast:  ## the tests that start next to nothing
 test:  ## all tests but those of the sets: five minutes on two cores
 	$(PY) -m pytest
 
-test-all: test $(SETS)  ## all tests but those that need a GPU
+test-all: test  ## all tests but those that need a GPU; of the sets, those that wait beside those that compute
+	$(PY) -m pytest -m "$(shell echo $(filter-out soak, $(SETS)) | sed 's/ / or /g')"
+	$(PY) -m pytest -m soak
 
 $(SETS):  ## the tests of one set
 	$(PY) -m pytest -m $@

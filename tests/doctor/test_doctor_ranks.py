@@ -12,10 +12,12 @@ from tests.e2e.decks import lives
 from tests.inside.doctor import Ended, Interpreter, Launched, check_ranks, launch
 
 SPOILED = """
-import os, pathlib
+import os, pathlib, time
 if "RANK" in os.environ:
     pathlib.Path(f"pid-{os.environ['RANK']}").write_text(str(os.getpid()))
     if os.environ["RANK"] == "1":
+        while not pathlib.Path("pid-0").exists():
+            time.sleep(0.01)
         raise SystemExit("RuntimeError: spoiled on purpose")
 """
 
