@@ -97,7 +97,11 @@ def results(parser: argparse.ArgumentParser) -> None:
 
 def halt(parser: argparse.ArgumentParser) -> None:
     halt = parser.add_mutually_exclusive_group().add_argument
-    halt("--halt", metavar="WHEN", help="when failures end the run: never, soon,fail=3, now,fail=1, soon,fail=30%%")
+    halt(
+        "--halt",
+        metavar="WHEN",
+        help="when failures end the run: never, soon,fail=3, now,fail=1, soon,fail=30%%, soon,early=3",
+    )
     halt("--fail-fast", action="store_true", help="the same as --halt soon,fail=1")
 
 
@@ -139,6 +143,14 @@ def table(parser: argparse.ArgumentParser) -> None:
     add("--best", choices=("column", "row", "none"), help="where the best value is marked (column)")
     add("--format", choices=("md", "latex", "csv", "tsv", "json"), help="how it is written (md)")
     add("--all", action="store_true", help="count tasks that did not succeed, too")
+
+
+def compare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("words", nargs="*", metavar="A B", help="two settings, each a selector: method=adam method=sgd")
+    add("--over", action="append", default=[], metavar="KEY", help="values of this param are runs of one setting: seed")
+    add("--metric", action="append", default=[], metavar="NAME[:max]", help="acc, loss:min, …; default: all")
+    add("--paired", action="store_true", help="compare run by run: the same seed on both sides")
 
 
 def report(parser: argparse.ArgumentParser) -> None:

@@ -176,6 +176,13 @@ VERBS: dict[str, Verb] = {
             "select",
         ),
         Verb(
+            "compare",
+            "two settings side by side: by how much they differ, how sure that is, how many more seeds would tell",
+            "gpudeck compare method=adam method=sgd --over seed",
+            (o.compare, o.json, *_SHOWS),
+            "other",
+        ),
+        Verb(
             "report",
             "write what the deck came to as one HTML file: timeline, tasks, failures, metrics, GPUs over time",
             "gpudeck report -o sweep.html",

@@ -12,7 +12,7 @@ from ...engine.command import Command
 from ...engine.core.deck import Deck, Task
 from ...engine.core.flags import is_stale
 from ...engine.core.marks import is_of_other_work
-from ...engine.decks.offline import open_offline
+from ...engine.decks.offline import OfflineDeck, open_offline
 from ...engine.errors import UsageError
 from ...engine.hints import Hints
 from ...engine.results.results import MEASURED, Asked, How, Records, Result, metrics_of, results_of
@@ -31,36 +31,56 @@ def run(command: Command) -> int:
     form, best = given.get("format") or "md", given.get("best") or "column"
     metrics, over = given.get("metric") or (), given.get("over") or ()
     rows, columns = given.get("rows") or (), given.get("columns") or ()
-    asked = [_asked(word) for word in _words(metrics)]
-    offline = open_offline(task_file(command), command.options(), os.environ)
-    for warning in offline.warnings if offline.broken else ():
-        print(f"warning: {warning}", file=sys.stderr)
+    offline = opened(command)
     tasks = tasks_meant(offline, command.words)
     records = Records(offline.logs)
     known = metrics_of(records, tasks)
-    asked = asked or [Asked(name, None) for name in known]
-    if not asked:
-        raise UsageError(f"no task has reported a metric: {_HOW_TO_NAME}")
+    asked = asked_metrics(metrics, known)
     plain = not (metrics or over or rows or columns)
     if plain and "energy_wh" not in known and any(records.measured(task, "energy_wh") for task in tasks):
         asked = [*asked, Asked("energy_wh", None)]
     results = results_of(records, tasks, asked)
     chosen = _chosen(results, tasks, asked if metrics else asked[: len(known)], known, named=bool(command.words))
-    layout = Layout(_ways(tasks, asked), _words(over), _words(rows), _words(columns), given.get("sort") or "", best)
+    layout = Layout(ways(tasks, asked), words(over), words(rows), words(columns), given.get("sort") or "", best)
     if not everything and (layout.over or layout.rows or layout.columns):
-        chosen = _succeeded(chosen)
-    text = FORMATS[form](tabulate(chosen, layout))
-    if outdated := _outdated(chosen, offline.deck):
-        say(Hints.of(command).completed(outdated))
-    if given := [f"{one.task} ({pairs_text(one.values_given)})" for one in chosen if one.given]:
-        say(f"with other values than the file's, by `gpudeck retry --set`: {names_text(given)}")
+        chosen = succeeded(chosen)
+    table = tabulate(chosen, layout)
+    text = FORMATS[form](table)
+    if form in ("md", "latex") and table.as_good():
+        say("≈: cannot be told apart from the best one by these values (95 %)")
+    tell_what_they_are(command, chosen, offline.deck)
     if made_up := _made_up(chosen, asked, offline.deck, records):
         say(f"{made_up}: of simulated GPUs (SIM), made up")
     print(text)
     return 0
 
 
-def _words(texts: Sequence[str]) -> tuple[str, ...]:
+def opened(command: Command) -> OfflineDeck:
+    """The deck as its files tell it; no engine is needed."""
+    offline = open_offline(task_file(command), command.options(), os.environ)
+    for warning in offline.warnings if offline.broken else ():
+        print(f"warning: {warning}", file=sys.stderr)
+    return offline
+
+
+def asked_metrics(given: Sequence[str], known: Sequence[str]) -> list[Asked]:
+    """Those that --metric names, else all. Raises UsageError where there are none."""
+    asked = [_asked(word) for word in words(given)] or [Asked(name, None) for name in known]
+    if not asked:
+        raise UsageError(f"no task has reported a metric: {_HOW_TO_NAME}")
+    return asked
+
+
+def tell_what_they_are(command: Command, results: Sequence[Result], deck: Deck) -> None:
+    """Lines on stderr: which results are of other work than the file says now, and which ran with other values."""
+    if outdated := _outdated(results, deck):
+        say(Hints.of(command).completed(outdated))
+    if given := [f"{one.task} ({pairs_text(one.values_given)})" for one in results if one.given]:
+        say(f"with other values than the file's, by `gpudeck retry --set`: {names_text(given)}")
+
+
+def words(texts: Sequence[str]) -> tuple[str, ...]:
+    """What options name that may be given several times, and several with commas."""
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
 
 
@@ -90,7 +110,8 @@ def _there_are(names: Sequence[str]) -> str:
     return f"there are {', '.join(names)}" if names else f"none has reported any: {_HOW_TO_NAME}"
 
 
-def _ways(tasks: Sequence[Task], asked: Sequence[Asked]) -> Mapping[str, How]:
+def ways(tasks: Sequence[Task], asked: Sequence[Asked]) -> Mapping[str, How]:
+    """By metric, which of its values is meant, and so what is best."""
     declared = {metric.name: metric for task in tasks for metric in task.spec.extras.metrics}
     return {one.name: one.way(declared.get(one.name)) for one in asked}
 
@@ -126,7 +147,8 @@ def _made_up(results: Sequence[Result], asked: Sequence[Asked], deck: Deck, reco
     return ", ".join(dict.fromkeys(found))
 
 
-def _succeeded(results: Sequence[Result]) -> list[Result]:
+def succeeded(results: Sequence[Result]) -> list[Result]:
+    """Says on stderr what it leaves out. Raises UsageError where nothing is left."""
     done = [result for result in results if result.done]
     left_out = len(results) - len(done)
     if left_out:

@@ -8,13 +8,10 @@ from ..core.deck import Task
 from ..core.inputs import Watched
 from ..core.phases import Attempt, Running
 from ..core.readings import GpuReading
-from ..core.spec import Watch
+from ..core.spec import IDLE_BELOW, Watch
 from ..ports import Sink
 from ..text import size_text
 from .running import Followed
-
-IDLE_PERCENT = 1
-"""A GPU is idle at this utilisation or less."""
 
 
 class WatchRules:
@@ -62,12 +59,13 @@ class WatchRules:
             if watch is None or watch.idle_gpu_s is None or attempt is None or not isinstance(task.phase, Running):
                 continue
             busy_at[token] = self._busy_at.get(token, attempt.at)
-            if not _all_idle(attempt, utils):
+            if not _all_idle(attempt, utils, watch.idle_below):
                 busy_at[token] = now
                 self._idle.discard(token)
             elif now - busy_at[token] >= watch.idle_gpu_s and token not in self._idle:
                 self._idle.add(token)
-                self._hit(task, token, f"its GPUs have been idle for {_span(watch.idle_gpu_s)}")
+                below = "" if watch.idle_below == IDLE_BELOW else f" (below {watch.idle_below} %)"
+                self._hit(task, token, f"its GPUs have been idle{below} for {_span(watch.idle_gpu_s)}")
         self._busy_at = busy_at
         self._idle &= busy_at.keys()
 
@@ -99,6 +97,6 @@ def _span(seconds: float) -> str:
     return f"{minutes:.3g} min" if minutes < 120 else f"{minutes / 60:.3g} h"
 
 
-def _all_idle(attempt: Attempt, utils: Mapping[str, int | None]) -> bool:
+def _all_idle(attempt: Attempt, utils: Mapping[str, int | None], below: int) -> bool:
     known = [utils.get(uuid) for uuid in attempt.gpus]
-    return bool(known) and all(util is not None and util <= IDLE_PERCENT for util in known)
+    return bool(known) and all(util is not None and util < below for util in known)

@@ -16,7 +16,7 @@ QUEUE = "queue"
 """The deck of what `gpudeck run` runs, and `gpudeck add` where there is no task file."""
 FIT = "fit"
 _ABOUT_A_FILE = frozenset(
-    ("apply", "env", "notify", "pause", "plan", "report", "start", "stop", "table", "takeover", "unpause")
+    ("apply", "compare", "env", "notify", "pause", "plan", "report", "start", "stop", "table", "takeover", "unpause")
 )
 """What is typed for a deck that one believes to be here does nothing to all that is in the queue."""
 

@@ -144,12 +144,18 @@ class Progress:
     """Steps in all, for a regex that finds the step alone."""
 
 
+IDLE_BELOW = 2
+"""Percent of use below which a GPU is idle, unless a task says otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Signs of a stuck or diverged attempt. Times in seconds."""
 
     silent_s: float | None = None
     idle_gpu_s: float | None = None
+    idle_below: int = IDLE_BELOW
+    """A GPU of which less than so many percent are used is idle."""
     log_size_mib: int | None = None
     """Both streams together."""
     pattern: str = ""
@@ -254,6 +260,8 @@ class Halt:
     """Number of settled failures."""
     fail_percent: float | None = None
     """Percent of the settled tasks, counted from three failures on."""
+    early: int | None = None
+    """Number of tasks in a row that failed soon after their start, whether they are tried again or not."""
 
 
 NOTIFY_ON = ("failure", "retry", "round", "end", "halt", "gpu", "watch", "stop")

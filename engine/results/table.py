@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Literal
@@ -14,9 +14,12 @@ from typing import Literal
 from ..errors import UsageError
 from ..logs.printable import printable
 from ..text import measured
+from .difference import Difference
 from .results import Result
 
 Best = Literal["column", "row", "none"]
+Place = tuple[int, int]
+"""Row and column of a cell."""
 _SHOWN = 3
 
 
@@ -63,29 +66,46 @@ class Table:
     counted: bool = False
     """The last text column tells how many tasks a row has."""
 
-    def marked(self) -> set[tuple[int, int]]:
-        """Places (row, column) of the best values, ties included."""
-        found: set[tuple[int, int]] = set()
-        height, width = range(len(self.rows)), range(len(self.columns))
-        if self.best == "column":
-            lines = [[(row, column) for row in height] for column in width]
-        elif self.best == "row":
-            lines = [[(row, column) for column in width] for row in height]
-        else:
-            return found
-        for line in lines:
+    def marked(self) -> set[Place]:
+        """The best values, ties included."""
+        return {place for best, _ in self._contests() for place in best}
+
+    def as_good(self) -> set[Place]:
+        """Means that are not the best and that nobody can tell apart from it, for all that their values say."""
+        found: set[Place] = set()
+        for (winner, *_), others in self._contests():
+            best = self._cell(winner).values
+            for place in others:
+                difference = Difference(best, self._cell(place).values, paired=False)
+                if self._cell(place).spread and difference.interval is not None and not difference.differs:
+                    found.add(place)
+        return found
+
+    def _contests(self) -> Iterator[tuple[list[Place], list[Place]]]:
+        """Where values differ in a line in which one is to be marked: the best ones, and the others."""
+        for line in self._lines():
             for how in ("max", "min"):
                 means = {
                     place: mean
                     for place in line
                     if self.columns[place[1]].best == how
-                    and (mean := self.rows[place[0]][1][place[1]].mean) is not None
+                    and (mean := self._cell(place).mean) is not None
                     and not math.isnan(mean)
                 }
                 if len(set(means.values())) > 1:
                     winner = max(means.values()) if how == "max" else min(means.values())
-                    found |= {place for place, mean in means.items() if mean == winner}
-        return found
+                    best = [place for place, mean in means.items() if mean == winner]
+                    yield best, [place for place in means if place not in best]
+
+    def _lines(self) -> list[list[Place]]:
+        """Places among which one is to be marked."""
+        height, width = range(len(self.rows)), range(len(self.columns))
+        if self.best == "column":
+            return [[(row, column) for row in height] for column in width]
+        return [[(row, column) for column in width] for row in height] if self.best == "row" else []
+
+    def _cell(self, place: Place) -> Cell:
+        return self.rows[place[0]][1][place[1]]
 
     def decimals(self) -> dict[str, int | None]:
         """By metric, how many suit its numbers, see `decimals_for`."""
@@ -254,7 +274,7 @@ MISSING = "-"
 def markdown(table: Table) -> str:
     """Aligned, so that it reads well as it is. Best values are bold."""
     heads = [_cell_text(head) for head in (*table.heads, *(column.head for column in table.columns))]
-    rows = _filled(table, bold=lambda text: f"**{text}**", escape=_cell_text, plus_minus=" ± ")
+    rows = _filled(table, bold=lambda text: f"**{text}**", escape=_cell_text, plus_minus=" ± ", as_good=" ≈")
     widths = [max([3, *(len(row[place]) for row in [heads, *rows])]) for place in range(len(heads))]
     texts = len(table.heads)
 
@@ -272,7 +292,9 @@ def markdown(table: Table) -> str:
 def latex(table: Table) -> str:
     """A tabular in booktabs' style."""
     heads = [_latex_text(head) for head in (*table.heads, *(column.head for column in table.columns))]
-    rows = _filled(table, bold=lambda text: f"\\textbf{{{text}}}", escape=_latex_text, plus_minus=" $\\pm$ ")
+    rows = _filled(
+        table, bold=lambda text: f"\\textbf{{{text}}}", escape=_latex_text, plus_minus=" $\\pm$ ", as_good=r" $\approx$"
+    )
     kinds = "l" * len(table.heads) + "r" * len(table.columns)
     lines = [" & ".join(row) + r" \\" for row in rows]
     return "\n".join(
@@ -333,9 +355,9 @@ def decimals_for(means: Iterable[float], deviations: Iterable[float]) -> int | N
 
 
 def _filled(
-    table: Table, *, bold: Callable[[str], str], escape: Callable[[str], str], plus_minus: str
+    table: Table, *, bold: Callable[[str], str], escape: Callable[[str], str], plus_minus: str, as_good: str
 ) -> list[list[str]]:
-    marked = table.marked()
+    marked, undecided = table.marked(), table.as_good()
     by_metric = table.decimals()
     full = _full_count(table)
     rows: list[list[str]] = []
@@ -343,7 +365,8 @@ def _filled(
         row, of_row = [escape(text) for text in texts], int(texts[-1]) if table.counted else full
         for column, cell in enumerate(cells):
             text = _shown(cell, by_metric[table.columns[column].metric], plus_minus, of_row)
-            row.append(bold(text) if (place, column) in marked else text)
+            at = (place, column)
+            row.append(bold(text) if at in marked else f"{text}{as_good}" if at in undecided else text)
         rows.append(row)
     return rows
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar, cast
 
-from ..core.spec import Barrier, DeckSettings, Policy, Resources, Watch
+from ..core.spec import IDLE_BELOW, Barrier, DeckSettings, Policy, Resources, Watch
 from . import kinds
 from .check import Checker, check_name
 from .command import Python, digest_files, filled_command, ignoring, named_python, read_env_file
@@ -264,8 +264,16 @@ class EntryKeys:
         own, watch = self.entry.own, self.fixed.get("watch")
         if "resume_when" in own and "resume_command" not in self.entry.values:
             self.entry.note(BadValueError("says nothing without resume_command"), "resume_when")
-        if "watch" in own and isinstance(watch, Watch) and watch == Watch(action=watch.action):
+        if (
+            "watch" in own
+            and isinstance(watch, Watch)
+            and watch == Watch(action=watch.action, idle_below=watch.idle_below)
+        ):
             self.entry.note(BadValueError("looks for nothing: say silent, idle_gpu, log_size or pattern"), "watch")
+        elif (
+            "watch" in own and isinstance(watch, Watch) and watch.idle_gpu_s is None and watch.idle_below != IDLE_BELOW
+        ):
+            self.entry.note(BadValueError("idle_below says nothing without idle_gpu"), "watch")
 
     def check_together(self, said: Table, where: str = "") -> None:
         """Note keys that contradict each other, as far as they are known and right."""

@@ -79,6 +79,7 @@ WATCH: Table = keys_of(
     spec.Watch,
     silent=Key("no output for so long", kinds.duration(zero=False)),
     idle_gpu=Key("all of its GPUs are idle for so long", kinds.duration(zero=False)),
+    idle_below=Key("percent of use below which a GPU is idle", kinds.whole(1, 100)),
     log_size=Key("its logs have grown beyond that", kinds.size()),
     pattern=Key("a line of either stream matches", kinds.regex()),
     action=Key("notify says so, fail stops the attempt too; succeed stops it as done where pattern matches"),
@@ -194,9 +195,9 @@ DECK: Table = keys_of(
     halt=Key(
         "when failures stop the deck",
         kinds.other(
-            '"never", "soon,fail=3", "now,fail=1" or "soon,fail=30%"',
+            '"never", "soon,fail=3", "now,fail=1", "soon,fail=30%" or "soon,early=3"',
             units.halt,
-            {"type": "string", "pattern": r"^(never|(soon|now),\s*fail=\d+(\.\d+)?%?)$"},
+            {"type": "string", "pattern": f"^(never|{units.HALT.pattern})$"},
         ),
     ),
     foreign=Key("GPUs that others use"),

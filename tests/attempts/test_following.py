@@ -213,6 +213,15 @@ async def test_gpus_that_stay_idle_stop_the_attempt_once(rig: Rig) -> None:
     assert rig.posted == [Watched(token, "its GPUs have been idle for 60 s")]
 
 
+@rigged(task("a", watch=Watch(idle_gpu_s=60.0, idle_below=10, action="fail")))
+async def test_gpus_that_compute_less_than_the_rule_allows_are_idle(rig: Rig) -> None:
+    token = rig.run("a", ago_s=0.0)
+    for seconds, util in ((30, 10), (89, 9), (95, 9)):
+        rig.late_s = seconds
+        rig.following.sampled([GpuReading("GPU-0", rig.now(), util_percent=util)])
+    assert rig.posted == [Watched(token, "its GPUs have been idle (below 10 %) for 60 s")]
+
+
 @pytest.mark.parametrize("util", [50, None])
 @rigged(task("a", watch=Watch(idle_gpu_s=60.0, action="fail")))
 async def test_gpus_that_compute_or_tell_nothing_are_not_idle(rig: Rig, util: int | None) -> None:

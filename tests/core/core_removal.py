@@ -56,7 +56,17 @@ def remove(world: World, obstacle: Obstacle, name: str) -> None:
             world.verb("release", name)
         case "checking":
             world.answer_checks()
-        case "max_parallel" | "outputs" | "cpus" | "cpu slots" | "slots" | "exclusive" | "keep_free" | "submitted":
+        case (
+            "max_parallel"
+            | "outputs"
+            | "cpus"
+            | "cpu slots"
+            | "slots"
+            | "exclusive"
+            | "keep_free"
+            | "submitted"
+            | "after"
+        ):
             assert obstacle.tasks or obstacle.kind == "keep_free", f"{obstacle.kind} names nobody"
             finish(world, *obstacle.tasks)
         case "memory":

@@ -154,3 +154,56 @@ def test_a_failure_of_an_earlier_run_that_is_tried_again_counts_in_this_one_when
     assert (found.deck.run.settled, found.deck.run.failures) == (0, 0)
     found.end("a", 1)
     assert found.deck.run.halted == "a"
+
+
+def fails(found: World, name: str, after_s: float) -> None:
+    found.advance(after_s)
+    found.end(name, 1)
+
+
+def test_tasks_in_a_row_that_fail_soon_after_their_start_halt_the_deck_and_it_says_so() -> None:
+    found = halting(Halt("soon", early=3), retries=5)
+    for name in ("a0", "a1"):
+        fails(found, name, 5)
+    assert found.deck.run.halted == ""
+    fails(found, "a2", 5)
+    because = "halted by a2, the last of 3 tasks in a row that failed within 30 s of their start"
+    assert [item.text for item in explain(found.deck, found.task("a6"), found.now)] == [because]
+
+
+def test_a_task_that_lasts_or_succeeds_breaks_the_row() -> None:
+    found = halting(Halt("soon", early=2), gpus=1)
+    fails(found, "a0", 5)
+    fails(found, "a1", 31)
+    fails(found, "a2", 5)
+    found.end("a3")
+    fails(found, "a4", 5)
+    assert found.deck.run.halted == ""
+    fails(found, "a5", 5)
+    assert found.deck.run.halted == "a5"
+
+
+def test_the_same_task_again_is_no_row() -> None:
+    found = halting(Halt("soon", early=2), count=1, gpus=1, retries=3)
+    for _ in range(3):
+        fails(found, "a0", 1)
+        found.advance(3600)
+    assert (found.deck.run.halted, found.phase("a0")) == ("", "running")
+
+
+def test_a_lifted_halt_counts_from_the_beginning() -> None:
+    found = halting(Halt("soon", early=2), gpus=1)
+    fails(found, "a0", 1)
+    fails(found, "a1", 1)
+    found.verb("unpause")
+    fails(found, "a2", 1)
+    assert found.deck.run.halted == ""
+    fails(found, "a3", 1)
+    assert found.deck.run.halted == "a3"
+
+
+def test_what_the_user_cancels_is_no_early_failure() -> None:
+    found = halting(Halt("soon", early=1), gpus=1)
+    found.verb("cancel", "a0")
+    found.end("a0", 143)
+    assert (found.phase("a0"), found.deck.run.halted) == ("cancelled", "")

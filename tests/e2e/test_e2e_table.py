@@ -31,6 +31,60 @@ command = "echo done"
 """
 
 
+NOISY = """
+[deck]
+gpus = "none"
+cpu_slots = 4
+
+[[task]]
+name = "{data}-{method}-s{seed}"
+gpus = 0
+command = "echo acc=0.$(( {base} + {seed} * {spread} ))"
+matrix.case = [
+  { data = "easy", method = "base", base = 500, spread = 1 },
+  { data = "easy", method = "ours", base = 700, spread = 1 },
+  { data = "hard", method = "base", base = 500, spread = 50 },
+  { data = "hard", method = "ours", base = 520, spread = 50 },
+]
+matrix.seed = [1, 2, 3]
+metrics.acc = { regex = 'acc=([0-9.]+)', best = "max" }
+"""
+
+
+def test_two_settings_are_compared_over_seeds(deck: Deck) -> None:
+    deck.write(NOISY)
+    deck.run()
+    found = deck.command("compare", "method=base", "method=ours", "--over", "seed")
+    head, easy, hard = (line.split("  ") for line in found.out.splitlines())
+    assert [word.strip() for word in head if word.strip()] == [
+        "data", "spread", "metric", "method=base", "method=ours", "difference", "95 %",
+    ]  # fmt: skip
+    assert easy[-1].strip() == "method=ours is better"
+    assert hard[-1].strip() == "not told apart; about 47 more of each would"
+    paired = deck.command(
+        "compare", "data=hard method=base", "data=hard method=ours", "--over", "seed", "--paired", "--json"
+    )
+    (row,) = json.loads(paired.out)
+    assert (row["verdict"], row["setting"], row["first"]["n"]) == ("second", {}, 3)
+    assert row["difference"] == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["method=base"], "name two settings"),
+        (["method=base", "method=none"], "method=none"),
+        (["data=easy method=base", "data=easy method=base", "--over", "seed"], "of both sides"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_why(deck: Deck, words: list[str], why: str) -> None:
+    deck.write(NOISY)
+    deck.run()
+    ended = deck.command("compare", *words)
+    assert ended.code == 2
+    assert why in ended.err
+
+
 def table(deck: Deck, *selectors: str, **given: object) -> None:
     run(Command("table", file=str(deck.folder / "tasks.toml"), words=selectors, given=given))
 

@@ -43,6 +43,14 @@ def test_means_show_their_deviation_and_a_number_that_differs() -> None:
     assert [line.split("|")[2].strip() for line in lines[2:]] == ["0.550 ± 0.071", "0.700 ± 0.000", "0.800 (n=1)"]
 
 
+def test_a_mean_that_its_values_cannot_tell_from_the_best_is_marked() -> None:
+    means = mean(0.90, 0.92), mean(0.91, 0.89), mean(0.50, 0.51), mean(0.9)
+    lines = FORMATS["md"](table(*means, best="max")).splitlines()
+    shown = [line.split("|")[2].strip() for line in lines[2:]]
+    assert shown == ["**0.910 ± 0.014**", "0.900 ± 0.014 ≈", "0.505 ± 0.007", "0.900 (n=1)"]
+    assert r"0.900 $\pm$ 0.014 $\approx$" in FORMATS["latex"](table(*means, best="max"))
+
+
 def test_latex_escapes_and_marks() -> None:
     text = FORMATS["latex"](table(value(1), value(2), text="50% of a_b & c\\{~^#$", best="min"))
     assert r"50\% of a\_b \& c\textbackslash{}\{\textasciitilde{}\textasciicircum{}\#\$0 & \textbf{1} \\" in text

@@ -15,6 +15,8 @@ from gpudeck.engine.decks.options import as_before, changed, continued, decode, 
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
 from gpudeck.engine.logs.files import LogNames
+from gpudeck.engine.results.compare import compare
+from gpudeck.engine.results.difference import MOST_MORE, Difference, student_quantile
 from gpudeck.engine.results.results import Result
 from gpudeck.engine.results.table import FORMATS, Cell, Column, Layout, Table, decimals_for, tabulate
 from gpudeck.engine.serve.details import rung_changes

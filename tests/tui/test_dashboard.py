@@ -10,7 +10,7 @@ from tests.fakes.snapshot_deck import ROWS, head, row
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, at, snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, answer
-from tests.inside.tui import ACTIONS, RESERVED, Action, DeckHeader, GpuPanes, TaskTable
+from tests.inside.tui import ACTIONS, RESERVED, Action, DeckHeader, GpuPanes, LogView, TaskTable
 
 TUI = Path(__file__).parents[2] / "tui"
 MID_RUN = whole(ROWS, head(), EIGHT)
@@ -123,6 +123,24 @@ async def test_z_shows_the_pane_that_has_the_keys_alone_and_all_of_them_again(si
         await rig.until(lambda: (table.region.area, panes.size.width >= size[0] - 1) == (0, True), "the GPUs alone")
         await rig.press("tab")
         await rig.until(lambda: table.size == before, "all panes again")
+
+
+@at(SMALL, LARGE)
+async def test_a_pane_grows_shrinks_and_hides_and_comes_back_as_it_was(size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
+        table, panes, log = table_of(rig), rig.app.screen.query_one(GpuPanes), rig.app.screen.query_one(LogView)
+        own = table.size
+        await rig.press("greater_than_sign")
+        await rig.until(lambda: table.size.area > own.area, "a larger table")
+        await rig.press("less_than_sign")
+        await rig.until(lambda: table.size == own, "the table as it was")
+        await rig.press("tab", "Z")
+        await rig.until(lambda: (panes.region.area, log.region.area > 0) == (0, True), "no GPUs")
+        await rig.until(lambda: rig.app.focused is table, "the keys at the table")
+        await rig.press("tab", "Z")
+        await rig.until(lambda: log.region.area == 0 and table.size.width == size[0], "the table alone")
+        await rig.press("Z")
+        await rig.until(lambda: (table.size, panes.region.area > 0) == (own, True), "all panes")
 
 
 async def test_the_palette_finds_actions_by_the_words_of_other_tools() -> None:

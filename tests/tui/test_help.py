@@ -111,8 +111,8 @@ async def test_every_key_that_works_is_in_the_help() -> None:
 OF_ALL = {"ctrl+c", "super+c"}
 """Of programs for terminals as such: one is told what to press instead, the other copies what the mouse has marked."""
 ALSO: dict[str, tuple[str, ...]] = {
-    "tasks": ("deck",),
-    "gpus": ("tasks", "deck"),
+    "tasks": ("panes", "deck"),
+    "gpus": ("tasks", "panes", "deck"),
     "log": ("tasks", "deck", "page"),
     "detail": ("page", "tasks", "deck"),
     "errors": ("page", "tasks", "deck"),

@@ -8,9 +8,9 @@ from typing import Literal
 
 from textual.binding import Binding
 
-Where = Literal["deck", "tasks", "gpus", "log", "page", "detail", "timeline", "graph", "errors"]
-"""deck: on every screen; tasks: with the table or a task before one; gpus: on a GPU; log: in a log; page: on any of the
-pages that follow, which cover the deck; detail: on the page about one task."""
+Where = Literal["deck", "tasks", "panes", "gpus", "log", "page", "detail", "timeline", "graph", "errors"]
+"""deck: on every screen; tasks: with the table or a task before one; panes: where several are seen; gpus: on a GPU;
+log: in a log; page: on any of the pages that follow, which cover the deck; detail: on the page about one task."""
 
 CHANGES = frozenset({
     "stop", "pause", "apply", "undo", "retry", "retry_menu", "cancel", "kill", "hold", "raise_priority",
@@ -44,6 +44,8 @@ SHOWN = {
     "plus": "+",
     "equals_sign": "=",
     "minus": "-",
+    "greater_than_sign": ">",
+    "less_than_sign": "<",
     "colon": ":",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
@@ -117,10 +119,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("filter", ("slash",), "filter", "Filter: words, state:failed, tag:x, gpu:2, node:a, name=value", footer=8),
     Action("sort", ("s",), "sort", "Sort by the next column; again on the last one: file order"),
     Action("reverse_sort", ("S",), "reverse", "Sort the other way round"),
-    Action("zoom", ("z",), "zoom", "This pane alone, or all of them again"),
     Action("copy_command", ("y",), "copy command", "Copy the command, to the clipboard"),
     Action("copy_table", ("Y",), "copy table", "Copy the table as it is shown, tab-separated"),
     Action("pager", ("v",), "$PAGER", "Open the log in $PAGER"),
+    # panes
+    Action("zoom", ("z",), "zoom", "This pane alone, or all of them again", "panes"),
+    Action("grow", ("greater_than_sign",), "larger", "More room for this pane", "panes"),
+    Action("shrink", ("less_than_sign",), "smaller", "Less room for this pane", "panes"),
+    Action("hide", ("Z",), "hide", "Hide this pane; in the table: show all of them again", "panes"),
     # GPUs
     Action("processes", ("enter",), "processes", "Who is on this GPU: pid, user, task, memory", "gpus", footer=1),
     Action("drain", ("D",), "drain", "Drain this GPU: start nothing more on it, or start again", "gpus", footer=2),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -25,7 +24,6 @@ from ..model import DeckModel
 from ..widgets.cluster_pane import ClusterPane, height_of
 from ..widgets.deck_header import DeckHeader
 from ..widgets.filter_bar import FilterBar
-from ..widgets.gpu_lines import lay_out
 from ..widgets.gpu_panes import GpuPanes
 from ..widgets.host_line import HostLine
 from ..widgets.key_bar import KeyBar
@@ -34,56 +32,10 @@ from ..widgets.log.view import LogView
 from ..widgets.table.task_table import TaskTable
 from ..widgets.waiting import PATIENCE_S, WORDS
 from .deck_screen import DeckScreen
-
-WIDE = 150
-"""Columns from which GPUs and log stand beside the table."""
-SHORT = 30
-"""Rows of the screen below which the host line goes and GPUs are a line each."""
-_LEAST_TABLE = 6
-_LOG = (4, 14)
-"""Rows of the log, the fewest and the most while others could use them. One of them is the line above it."""
-
+from .pane_sizes import Chosen, Sizes, hidden, resized, sizes
 
 _SORTS = {"eta": "time left", "file": "file order"}
 """What the table is sorted by, where its column's id does not say it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heights:
-    wide: bool
-    gpus: int
-    host: int
-    log: int
-    """0 where the log takes what is left."""
-
-    @property
-    def side(self) -> int:
-        return self.gpus + self.host + self.log
-
-
-def heights(width: int, height: int, body: int, gpus: int, tasks: int, *, lines: int = 0) -> Heights:
-    """*width*, *height*: of the screen, in cells. *body*: rows between header and keys. *gpus*, *tasks*: how many.
-    *lines*: of what stands in the place of GPUs, where something does."""
-    host = 0 if height < SHORT else 1
-    if width >= WIDE:
-        side, most = width * 2 // 5, body * 6 // 10
-        return Heights(True, min(lines, max(1, most)) if lines else _gpu_rows(gpus, side, most), host, 0)
-    log = min(max(body // 4, _LOG[0]), _LOG[1])
-    most = 4 if height < SHORT else body * 2 // 5
-    panes = min(lines, most) if lines else _gpu_rows(gpus, width, most)
-    table = max(_LEAST_TABLE, body - panes - host - log)
-    if panes < gpus and tasks:  # all GPUs, rather than rows for tasks that there are not
-        more = max(0, min(gpus - panes, table - max(tasks + 1, _LEAST_TABLE)))
-        panes, table = panes + more, table - more
-    spare = table - (tasks + 1)
-    if spare > 0 and tasks:
-        log += spare
-    return Heights(False, panes, host, max(2, min(log, body - panes - host - _LEAST_TABLE)))
-
-
-def _gpu_rows(gpus: int, width: int, most: int) -> int:
-    most = max(1, most)
-    return max(1, min(most, lay_out(gpus, width, most).height)) if gpus else 1
 
 
 _SETTLE_S = 0.08
@@ -172,12 +124,13 @@ _OF_PANES = frozenset({"processes", "gpu_left", "gpu_right"})
 class Dashboard(DeckScreen):
     """The first screen; it stays below all others."""
 
-    BINDINGS = bindings("tasks")
+    BINDINGS = bindings("tasks", "panes")
 
     def __init__(self) -> None:
         super().__init__()
         self._cursor_log = CursorLog(self, lambda: self._table.cursor_name, self._show_keys)
-        self._heights: Heights | None = None
+        self._sizes: Sizes | None = None
+        self._chosen = Chosen()
         self._zoomed: Where | None = None
         """The pane that is seen alone."""
 
@@ -208,25 +161,27 @@ class Dashboard(DeckScreen):
         self._divide()
 
     def _divide(self) -> None:
-        """Rows to the panes, anew where the terminal, the header, the GPUs, the cluster or the number of tasks have
-        changed."""
+        """Room to the panes, anew where the terminal, the header, the GPUs, the cluster, the number of tasks or what
+        the user chose have changed."""
         width, height = self.size
         body = height - self.query_one(DeckHeader).rows - 1
         lines = height_of(self.deck.cluster) if self.deck.on_slurm else 0
-        found = heights(width, height, body, len(self.deck.gpus), self.deck.total, lines=lines)
-        if found == self._heights:
+        found = sizes(width, height, body, len(self.deck.gpus), self.deck.total, lines=lines, chosen=self._chosen)
+        if found == self._sizes:
             return
-        self._heights, alone = found, self._zoomed
+        self._sizes, alone = found, self._zoomed
         self.set_class(found.wide and alone is None, "wide")
-        self.query_one("#tasks").display = alone in (None, "tasks")
-        self.query_one("#side").display = alone != "tasks"
-        self.query_one("#side").styles.height = "100%" if found.wide or alone else found.side
+        tasks, side = self.query_one("#tasks"), self.query_one("#side")
+        tasks.display = alone in (None, "tasks")
+        side.display = alone != "tasks" and (alone is not None or found.side > 0)
+        side.styles.width = found.side if found.wide and alone is None else "100%"
+        side.styles.height = "100%" if found.wide or alone else found.side
         for pane in (self.query_one(GpuPanes), self.query_one(ClusterPane)):
-            pane.styles.height = "1fr" if alone else found.gpus
+            pane.styles.height = "1fr" if alone or found.log is None else found.gpus or 0
         self.query_one(HostLine).display = bool(found.host) and alone is None
-        self.query_one(LogView).display = alone != "gpus"
+        self.query_one(LogView).display = alone == "log" or (alone is None and found.log is not None)
         self.query_one(LogView).styles.height = "1fr" if alone else found.log or "1fr"
-        self.set_class(alone == "log", "log-alone")
+        self.set_class(alone == "log" or (alone is None and found.gpus is None), "no-gpus")
 
     @property
     def _table(self) -> TaskTable:
@@ -340,8 +295,28 @@ class Dashboard(DeckScreen):
 
     def _zoom(self, pane: Where | None) -> None:
         if pane != self._zoomed:
-            self._zoomed, self._heights = pane, None
+            self._zoomed, self._sizes = pane, None
             self._divide()
+
+    def do_grow(self) -> None:
+        self._resize(1)
+
+    def do_shrink(self) -> None:
+        self._resize(-1)
+
+    def _resize(self, step: int) -> None:
+        """More or less room for the pane that has the keys."""
+        if self._sizes is not None and self._zoomed is None:
+            self._chosen = resized(self._chosen, self._sizes, self.place, step)
+            self._divide()
+
+    def do_hide(self) -> None:
+        """Hide the pane that has the keys; the table shows all again."""
+        pane = self.place
+        self._zoom(None)
+        self._table.focus()
+        self._chosen = hidden(self._chosen, pane)
+        self._divide()
 
     def act(self, action_id: str) -> None:
         if action_id in _MOVES:

@@ -27,6 +27,7 @@ from .deck_screen import DeckScreen
 PLACES: Mapping[Where, str] = {
     "tasks": "Tasks",
     "deck": "Everywhere",
+    "panes": "Panes",
     "gpus": "On a GPU",
     "log": "In a log",
     "page": "On all pages over the deck",

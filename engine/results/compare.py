@@ -1,0 +1,116 @@
+"""Two settings side by side, run by run or as samples. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import UsageError
+from ..text import names_text
+from .difference import Difference
+from .results import Result
+from .table import varying
+
+Verdict = Literal["first", "second", "open", "few"]
+"""Which of the two is better; open: both may be; few: too few values to say anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One metric of one combination of what both have."""
+
+    setting: tuple[str, ...]
+    """Values of `Comparison.params`."""
+    metric: str
+    best: Literal["max", "min", "last"]
+    difference: Difference
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.difference.interval is None:
+            return "few"
+        if not self.difference.differs:
+            return "open"
+        if self.best == "min":
+            return "second" if self.difference.mean < 0 else "first"
+        return "second" if self.difference.mean > 0 else "first"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    params: tuple[str, ...]
+    """What tasks differ in beside what tells the two apart."""
+    rows: tuple[Compared, ...]
+    lonely: int
+    """Tasks whose setting, or whose value of what is averaged over, the other side does not have."""
+
+
+def compare(
+    first: Sequence[Result],
+    second: Sequence[Result],
+    metrics: Mapping[str, Literal["max", "min", "last"]],
+    over: Sequence[str],
+    *,
+    paired: bool,
+) -> Comparison:
+    """*over*: params to average over. Raises UsageError for what cannot be compared."""
+    everything = [*first, *second]
+    known = {name for result in everything for name in result.params}
+    for name in over:
+        if name not in known:
+            raise UsageError(f"{name}: no task has this in its matrix; there are {', '.join(sorted(known)) or 'none'}")
+    if both := {result.task for result in first} & {result.task for result in second}:
+        raise UsageError(f"{names_text(sorted(both))}: of both sides; each task can be of one")
+    params = tuple(name for name in varying(everything) if name not in over and not _apart(first, second, name))
+    sides = [_by_setting(side, params, over) for side in (first, second)]
+    rows: list[Compared] = []
+    settings = [setting for setting in sides[0] if setting in sides[1]]
+    lonely = sum(len(members) for side in sides for setting, members in side.items() if setting not in settings)
+    for setting in settings:
+        for metric, best in metrics.items():
+            values, alone = _values(sides[0][setting], sides[1][setting], metric, paired=paired)
+            lonely += alone
+            if values[0] and values[1]:
+                rows.append(Compared(setting, metric, best, Difference(*values, paired)))
+    return Comparison(params, tuple(rows), lonely)
+
+
+_Members = Mapping[tuple[str, ...], Result]
+"""Results by the values of what is averaged over."""
+
+
+def _by_setting(
+    results: Sequence[Result], params: Sequence[str], over: Sequence[str]
+) -> Mapping[tuple[str, ...], _Members]:
+    found: dict[tuple[str, ...], dict[tuple[str, ...], Result]] = {}
+    for result in results:
+        members = found.setdefault(_of(result, params), {})
+        other = members.setdefault(_of(result, over), result)
+        if other is not result:
+            raise UsageError(
+                f"{other.task} and {result.task} are of one side and of one setting: name what they differ in with "
+                "--over, or choose tasks with a selector"
+            )
+    return found
+
+
+def _values(
+    first: _Members, second: _Members, metric: str, *, paired: bool
+) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], int]:
+    """Values of both sides, and how many tasks have no counterpart."""
+    sides = [{key: one.values[metric] for key, one in side.items() if metric in one.values} for side in (first, second)]
+    if not paired:
+        return (tuple(sides[0].values()), tuple(sides[1].values())), 0
+    common = [key for key in sides[0] if key in sides[1]]
+    pairs = tuple(sides[0][key] for key in common), tuple(sides[1][key] for key in common)
+    return pairs, len(sides[0]) + len(sides[1]) - 2 * len(common)
+
+
+def _of(result: Result, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(result.params.get(name, "-") for name in names)
+
+
+def _apart(first: Sequence[Result], second: Sequence[Result], name: str) -> bool:
+    """No value of a param is of both sides: it tells them apart."""
+    return not {result.params.get(name) for result in first} & {result.params.get(name) for result in second}
