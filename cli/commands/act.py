@@ -16,10 +16,10 @@ from ...engine.errors import UsageError
 from ...engine.protocol.states import ACTIVE
 from ...engine.protocol.verbs import ACTS, debug_env
 from ...engine.protocol.wire import TaskRow
-from ...engine.runs.typed import pairs_of, variables_of
 from ...engine.taskfile.kinds import LARGEST
 from ...engine.text import command_text, field_text, names_text, plural
-from .look import LiveLook, Look, nobody, rows_of
+from ...engine.typed import pairs_of, variables_of
+from .look import LiveLook, Look, nobody
 from .rows import is_text
 from .screen import agreed, print_json
 from .stop import Undone, alone
@@ -64,7 +64,7 @@ def run(command: Command) -> int:
         names: list[str] = connection.request("select", select=words)
         if not names:
             return told.nobody(words)
-        before = rows_of(connection, names)
+        before = connection.rows(names)
         chosen = _chosen(verb, before)
         if not chosen:
             told.nothing_to_do(before)
@@ -84,7 +84,7 @@ def run(command: Command) -> int:
         reply = connection.request(verb, tasks=names, **more)
         told.given(reply.get("given", {}))
         note = reply.get("note", "")
-        now = rows_of(connection, names)
+        now = connection.rows(names)
         told.done(before, now, more.get("value"), field_text(note), named=words)
         if note:
             place.say(field_text(note))

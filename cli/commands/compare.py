@@ -24,10 +24,10 @@ _TONES: dict[Verdict, Tone] = {"first": "bold", "second": "bold", "open": "plain
 
 def run(command: Command) -> int:
     """Print a line for each metric and setting that both sides have. Raises DeckError."""
-    if len(command.words) != 2:
-        raise UsageError("compare: name two settings: `gpudeck compare method=adam method=sgd --over seed`")
     given, over = command.given, words(command.given.get("over") or ())
     offline = opened(command)
+    if len(command.words) != 2:
+        raise UsageError("compare: name two settings: `gpudeck compare method=adam method=sgd --over seed`")
     sides = [tasks_meant(offline, word.split()) for word in command.words]
     for word, tasks in zip(command.words, sides, strict=True):
         if not tasks:

@@ -20,12 +20,12 @@ from ...engine.logs.files import AttemptPaths, LogFolder, rank_logs
 from ...engine.logs.log_file import LogTail
 from ...engine.logs.printable import last_frame, printable
 from ...engine.protocol.picture import Picture
-from ...engine.protocol.states import ACTIVE
+from ...engine.protocol.states import ACTIVE, may_change
 from ...engine.protocol.wire import TaskRow
 from ...engine.text import cell_width, field_text, fit, plural
 from ...engine.text import printable as name_text
 from .look import LiveLook, Look, look, some_rows
-from .rows import may_change, waits_text
+from .rows import waits_text
 from .screen import Screen, out
 
 if TYPE_CHECKING:

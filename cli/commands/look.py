@@ -11,7 +11,7 @@ from ...engine.client.connection import Connection
 from ...engine.client.place import Place
 from ...engine.errors import UsageError
 from ...engine.logs.files import LogFolder
-from ...engine.protocol.wire import PORTION, Cluster, DeckHead, GpuRow, TaskRow
+from ...engine.protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 
 if TYPE_CHECKING:
     from ...engine.serve.offline import OfflineLook
@@ -64,7 +64,7 @@ class LiveLook:
     def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
         if not selectors:
             return list(self.connection.wait_for_picture().rows.values())
-        return rows_of(self.connection, self.connection.request("select", select=list(selectors)))
+        return self.connection.rows(self.connection.request("select", select=list(selectors)))
 
     def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
         return list(rows)
@@ -95,12 +95,3 @@ class LiveLook:
 
 Look: TypeAlias = "LiveLook | OfflineLook"
 """Either answers the same questions."""
-
-
-def rows_of(connection: Connection, names: Sequence[str]) -> list[TaskRow]:
-    """How these tasks stand now, asked for in portions."""
-    found: list[TaskRow] = []
-    for start in range(0, len(names), PORTION):
-        answer = connection.request("rows", tasks=list(names[start : start + PORTION]))
-        found += msgspec.convert(answer, list[TaskRow])
-    return found

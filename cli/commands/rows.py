@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from ...engine.headless.painted import Line, Tone
-from ...engine.protocol.states import ACTIVE, ENDED, is_pending, reason_text, shown_state
+from ...engine.protocol.states import ACTIVE, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ...engine.protocol.words import job_text, nodes_text, silent_text, stands
 from ...engine.text import columns_of, duration, field_text, measured, mib_text, ranges
@@ -20,15 +20,8 @@ _TONES: dict[str, Tone] = {
     "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
     "backoff": "warn", "running": "bold", "starting": "bold", "stopping": "warn", "closing": "bold",
 }  # fmt: skip
-SETTLED = ENDED | {"blocked"}
-"""States that last until a user does something."""
 _YET_TO_START = frozenset({"waiting", "queued", "blocked"})
 """What an earlier attempt had and took is told with the attempts."""
-
-
-def may_change(row: TaskRow, *, ended: bool) -> bool:
-    """Something will become of it without a user. *ended*: the run has."""
-    return not (ended or row.left_out or row.state == "unknown" or row.state in SETTLED)
 
 
 def tone(row: TaskRow) -> Tone:

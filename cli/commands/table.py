@@ -65,7 +65,7 @@ def opened(command: Command) -> OfflineDeck:
 
 def asked_metrics(given: Sequence[str], known: Sequence[str]) -> list[Asked]:
     """Those that --metric names, else all. Raises UsageError where there are none."""
-    asked = [_asked(word) for word in words(given)] or [Asked(name, None) for name in known]
+    asked = [Asked.of(word) for word in words(given)] or [Asked(name, None) for name in known]
     if not asked:
         raise UsageError(f"no task has reported a metric: {_HOW_TO_NAME}")
     return asked
@@ -82,15 +82,6 @@ def tell_what_they_are(command: Command, results: Sequence[Result], deck: Deck) 
 def words(texts: Sequence[str]) -> tuple[str, ...]:
     """What options name that may be given several times, and several with commas."""
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
-
-
-def _asked(word: str) -> Asked:
-    name, colon, how = word.rpartition(":")
-    if not colon:
-        return Asked(word, None)
-    if how not in ("max", "min", "last"):
-        raise UsageError(f"--metric {word}: after the colon comes max, min or last")
-    return Asked(name, how)
 
 
 def _chosen(

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import msgspec
 
 from ..adapters.processes.proc import stat
 from ..adapters.state.lock import Holder
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..protocol.picture import Picture, folded
-from ..protocol.wire import BadFrameError, Bye, Hello, Reply, Request, ToClient, decode, encode
+from ..protocol.wire import PORTION, BadFrameError, Bye, Hello, Reply, Request, TaskRow, ToClient, decode, encode
 
 HELLO_S = 2.0
 """An engine that does not greet within this time is frozen or stuck."""
@@ -109,6 +111,14 @@ class Connection:
     def watch(self, *, rows: bool = True, events: bool = False) -> None:
         """From now on `messages` yields pictures and changes, and with *events* what happens."""
         self.request("watch", rows=rows, events=events)
+
+    def rows(self, names: Sequence[str]) -> list[TaskRow]:
+        """How these tasks stand now, asked for in portions."""
+        found: list[TaskRow] = []
+        for start in range(0, len(names), PORTION):
+            answer = self.request("rows", tasks=list(names[start : start + PORTION]))
+            found += msgspec.convert(answer, list[TaskRow])
+        return found
 
     def messages(self, timeout_s: float | None = None) -> Iterator[ToClient]:
         """What the engine tells, in order, folded into `picture`. Ends when nothing comes for *timeout_s*; raises Gone

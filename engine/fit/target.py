@@ -14,7 +14,6 @@ from ..core.spec import DeckFile, TaskSpec
 from ..decks.gpus import look_at_gpus
 from ..errors import UsageError
 from ..runs.book import Entry
-from ..runs.typed import variables_of
 from ..runs.wanted import boot_mark, ids_for
 from ..taskfile.find import find_task_file
 from ..taskfile.fit import refuse_later
@@ -24,6 +23,7 @@ from ..taskfile.options import RunOptions
 from ..taskfile.placeholders import MARKER, escaped, fill_markers, fill_shell
 from ..taskfile.problems import BadValueError, did_you_mean
 from ..taskfile.units import duration_s
+from ..typed import variables_of
 from .search import grid
 
 MARK = "GPUDECK_FIT"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..atomic import take_after
@@ -15,6 +17,10 @@ from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.source import Source, read_source
 from .entry_like import Table, entry_for, entry_like, table_lines, unique
+
+_LOCK_S = 10.0
+"""Others hold the folder for as long as it takes to read its task file."""
+_LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +46,52 @@ class Added:
 
 def add(
     path: str,
-    addition: Addition,
+    additions: Sequence[Addition],
     options: RunOptions | None = None,
     box: Box | None = None,
     *,
     environ: Mapping[str, str] | None = None,
     fits: Callable[[DeckFile], None] | None = None,
 ) -> Added:
-    """Append a task to the file at *path*. The new file is checked as a whole before it takes the old one's place.
+    """Append tasks to the file at *path*, all or none. The new file is checked as a whole before it takes the old one's
+    place. A task like another is added alone.
 
     *fits* raises TaskFileError for what could not run here; a file that is so already may be added to.
 
     Raises TaskFileError (the file is broken, or would be), UsageError, EngineUnavailableError (it cannot be written).
     """
-    if bool(addition.command) is bool(addition.like):
-        raise UsageError("add: give either a command behind --, or --like TASK")
+    for addition in additions:
+        if bool(addition.command) is bool(addition.like):
+            raise UsageError("add: give either a command behind --, or --like TASK")
+    with _alone(os.path.dirname(os.path.realpath(path))):
+        return _add(path, additions, options, box, environ, fits)
+
+
+def _add(
+    path: str,
+    additions: Sequence[Addition],
+    options: RunOptions | None,
+    box: Box | None,
+    environ: Mapping[str, str] | None,
+    fits: Callable[[DeckFile], None] | None,
+) -> Added:
     source = read_source(path)
     before = load(path, options, box, environ=environ)
     taken = {spec.name for spec in before.tasks}
     check = fits if fits is not None and _passes(fits, before) else None
-    if addition.name in taken:
-        raise UsageError(f"{addition.name}: {before.shown or path} has a task of this name: give another --name")
-    attempts = list(_attempts(source, before, addition, taken))
-    for entry in attempts:
-        text = table_lines("[[task]]", entry)
+    asked = [addition.name for addition in additions if addition.name]
+    if again := taken.intersection(asked) or {name for name in asked if asked.count(name) > 1}:
+        raise UsageError(f"{min(again)}: {before.shown or path} has a task of this name: give another --name")
+    attempts = _attempts(source, before, additions, taken)
+    for entries in attempts:
+        text = "\n".join(table_lines("[[task]]", entry) for entry in entries)
         with _written_beside(source, text) as new:
             try:
                 after = load(new, options, box, environ=environ)
                 if check is not None:
                     check(after)
             except TaskFileError as error:
-                if entry is not attempts[-1]:
+                if entries is not attempts[-1]:
                     continue
                 problems = [line.replace(new, path) for line in error.problems]
                 raise TaskFileError(["nothing was added:", *problems]) from None
@@ -78,6 +99,30 @@ def add(
             _replace(source, new)
             return Added(names, text)
     raise AssertionError("there is always a last attempt")
+
+
+@contextlib.contextmanager
+def _alone(folder: str) -> Generator[None]:
+    """One at a time adds to the files of a folder, where its file system knows locks: none loses what another adds."""
+    fd = -1
+    deadline = time.monotonic() + _LOCK_S
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(_LOOK_S)
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def _passes(fits: Callable[[DeckFile], None], file: DeckFile) -> bool:
@@ -88,18 +133,24 @@ def _passes(fits: Callable[[DeckFile], None], file: DeckFile) -> bool:
     return True
 
 
-def _attempts(source: Source, file: DeckFile, addition: Addition, taken: set[str]) -> list[Table]:
-    """The table as wanted, and, where its name may be taken, the same under another name."""
-    if addition.command:
-        return [unique(entry_for(addition.command, addition.values, addition.name), None, {}, taken)]
+def _attempts(source: Source, file: DeckFile, additions: Sequence[Addition], taken: set[str]) -> list[list[Table]]:
+    """The tables as wanted, and, where the name of a task like another may be taken, the same under another name."""
+    if all(addition.command for addition in additions):
+        used, entries = taken | {addition.name for addition in additions}, list[Table]()
+        for addition in additions:
+            entry = entry_for(addition.command, addition.values, addition.name)
+            entries.append(entry if addition.name else unique(entry, None, {}, used))
+            used.add(str(entries[-1]["name"]))
+        return [entries]
+    (addition,) = additions
     entry = entry_like(source, file, addition.like, addition.values)
     if addition.name:
-        return [{**entry, "name": addition.name}]
+        return [[{**entry, "name": addition.name}]]
     spec = next(spec for spec in file.tasks if spec.name == addition.like)
     renamed = unique(entry, spec, addition.values, taken)
     if "{" in str(entry["name"]):
-        return [entry, renamed]
-    return [renamed]
+        return [[entry], [renamed]]
+    return [[renamed]]
 
 
 @contextlib.contextmanager

@@ -12,9 +12,16 @@ DONE = frozenset({"succeeded", "cached"})
 FAILED = frozenset({"failed", "unknown"})
 """What a user should look at."""
 ENDED = DONE | {"failed", "cancelled"}
+SETTLED = ENDED | {"blocked"}
+"""States that last until a user does something."""
 
 PENDING = "pending"
 """What people read for `starting` where a cluster has taken an attempt and not begun it."""
+
+
+def may_change(row: TaskRow, *, ended: bool) -> bool:
+    """Something will become of it without a user. *ended*: the run has."""
+    return not (ended or row.left_out or row.state == "unknown" or row.state in SETTLED)
 
 
 def is_pending(row: TaskRow) -> bool:

@@ -10,6 +10,7 @@ from ..attempts.record import given_in, is_simulated, read_record
 from ..core.deck import Task
 from ..core.phases import NAMES, Cached, Succeeded
 from ..core.spec import Metric
+from ..errors import UsageError
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.follow import HungError, limited_cpu
 from ..logs.log_file import read_part
@@ -37,6 +38,16 @@ class Asked:
     name: str
     how: How | None
     """None: as the task file says."""
+
+    @classmethod
+    def of(cls, word: str) -> Asked:
+        """ "acc", "acc:max". Raises UsageError."""
+        name, colon, how = word.rpartition(":")
+        if not colon:
+            return cls(word, None)
+        if how not in ("max", "min", "last"):
+            raise UsageError(f"--metric {word}: after the colon comes max, min or last")
+        return cls(name, how)
 
     def way(self, known: Metric | None) -> How:
         return self.how or (known.best if known is not None else "last")

@@ -19,8 +19,8 @@ from ..taskfile.placeholders import escaped
 from ..taskfile.problems import BadValueError
 from ..taskfile.schema import TASK
 from ..taskfile.units import gpu_ids
+from ..typed import command_of, variables_of
 from .book import Entry
-from .typed import command_of, variables_of
 
 _OPTIONS = {
     "gpus": "-n", "gpu_memory": "--gpu-memory", "cpus": "--cpus", "timeout": "--timeout", "priority": "--priority",

@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def added(path: Path, addition: Addition) -> Added:
-    return add(str(path), addition, environ={})
+    return add(str(path), [addition], environ={})
 
 
 def command_of(path: Path, name: str) -> object:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..errors import UsageError
-from ..taskfile.kinds import refuse_own
-from ..taskfile.problems import BadValueError
+from .errors import UsageError
+from .taskfile.kinds import refuse_own
+from .taskfile.problems import BadValueError
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./~-]+")
 

@@ -1,0 +1,139 @@
+"""Decks from Python: what `from gpudeck import Deck` gives, over true engines."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpudeck import AsyncDeck, Deck, DeckError, NewTask
+from tests.e2e.decks import Deck as Running
+
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+ONE = """
+[deck]
+gpus = "none"
+cpu_slots = 2
+
+[[task]]
+name = "a"
+gpus = 0
+command = "echo acc=0.5"
+metrics.acc = { regex = "acc=(.*)" }
+"""
+
+
+@pytest.fixture
+def used(deck: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deck]:
+    """The deck as this program uses it, in the environment that its commands have."""
+    deck.write(ONE)
+    for name, value in deck.env.items():
+        monkeypatch.setenv(name, value)
+    found = Deck(deck.folder / "tasks.toml")
+    yield found
+    found.stop(tasks=True)
+
+
+def test_what_is_added_runs_and_tells_its_results(used: Deck) -> None:
+    name = used.add("echo acc=0.9", gpus=0, keys={"metrics.acc": '{regex = "acc=(.*)"}'})
+    (task,) = used.wait(name, timeout_s=60)
+    assert task.state == "succeeded"
+    assert [result.values for result in used.results(name)] == [{"acc": 0.9}]
+    assert "echo acc=0.9" in Path(used.file).read_text()
+
+
+def test_many_are_added_in_one_commit_or_not_at_all(used: Deck) -> None:
+    before = Path(used.file).read_text()
+    wrong = [NewTask(["true"], name=f"t{number}", gpus=0) for number in range(3)]
+    with pytest.raises(DeckError, match="t1"):
+        used.add_all([*wrong, NewTask(["true"], name="t1", gpus=0)])
+    assert Path(used.file).read_text() == before
+    used.start()
+    names = used.add_all(NewTask(["true"], gpus=0) for _ in range(50))
+    assert len(set(names)) == 50
+    assert {task.state for task in used.wait(*[",".join(names)], timeout_s=60)} == {"succeeded"}
+
+
+def test_a_failed_task_runs_again_with_other_values(used: Deck) -> None:
+    Path(used.file).write_text(ONE + '[vars]\ncode = 1\n[[task]]\nname = "b"\ngpus = 0\ncommand = "exit {code}"\n')
+    used.start()
+    used.wait(timeout_s=60)
+    assert [(task.name, task.reason) for task in used.tasks("state:failed")] == [("b", "exit 1")]
+    assert used.retry("b", set={"code": "0"}) == ["b"]
+    assert {task.name: task.state for task in used.wait(timeout_s=60)} == {"a": "succeeded", "b": "succeeded"}
+
+
+def test_without_an_engine_a_deck_is_read_from_its_files(used: Deck) -> None:
+    assert (used.state().engine, [task.state for task in used.state().tasks]) == (None, ["waiting"])
+    pid = used.start()
+    assert used.state().engine == pid
+    used.wait(timeout_s=60)
+    used.stop()
+    assert (used.state().engine, [task.state for task in used.tasks()]) == (None, ["succeeded"])
+    assert used.hold("a") == []
+
+
+def test_waiting_has_an_end(used: Deck, deck: Running) -> None:
+    used.add("sleep 600", name="long", gpus=0)
+    with pytest.raises(TimeoutError, match="1 task has not come to its end after"):
+        used.wait("long", timeout_s=0.2)
+    assert used.cancel("long") == ["long"]
+    assert [task.state for task in used.wait("long", timeout_s=60)] == ["cancelled"]
+    with pytest.raises(DeckError, match=r"say which tasks; '\*' means all"):
+        used.cancel()
+
+
+def test_commands_without_a_file_go_to_the_queue(deck: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in deck.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_STATE_HOME", str(deck.folder / "state"))
+    queue = Deck(queue=True)
+    try:
+        names = queue.add_all([NewTask("exit 0", gpus=0), NewTask("exit 3", name="bad", gpus=0)])
+        assert [(task.name, task.reason) for task in queue.wait(*names[1:], timeout_s=60)] == [("bad", "exit 3")]
+    finally:
+        queue.stop(tasks=True)
+
+
+def test_what_happens_is_told_until_the_engine_ends(used: Deck) -> None:
+    used.start()
+    used.wait(timeout_s=60)
+    happenings = used.events()
+
+    async def told() -> list[str]:
+        listening = asyncio.create_task(asyncio.to_thread(lambda: [event["event"] for event in happenings]))
+        name = await asyncio.to_thread(used.add, ["true"], gpus=0)
+        await asyncio.to_thread(used.wait, name)
+        await asyncio.to_thread(used.stop)
+        return await listening
+
+    assert {"task_started", "task_ended"} <= set(asyncio.run(told()))
+
+
+def test_the_same_for_asyncio(used: Deck) -> None:
+    async def run() -> list[str]:
+        deck = AsyncDeck(used.file)
+        names = await asyncio.gather(deck.add("true", gpus=0, name="x"), deck.add("false", gpus=0, name="y"))
+        return [task.state for name in names for task in await deck.wait(name, timeout_s=60)]
+
+    assert asyncio.run(run()) == ["succeeded", "failed"]
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+def test_what_the_page_shows_runs(block: str, used: Deck, deck: Running) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", block], cwd=deck.folder, env=deck.env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] in ("probe-1 {'loss': 0.1}", "succeeded")
+
+
+def test_importing_gpudeck_loads_neither_torch_nor_the_screen() -> None:
+    code = "import sys, gpudeck; gpudeck.Deck; print({'torch', 'textual', 'numpy'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
