@@ -216,6 +216,12 @@ VERBS: dict[str, Verb] = {
             "other",
         ),
         Verb(
+            "mcp",
+            "the deck as tools for a coding agent (Model Context Protocol, on standard input and output)",
+            "claude mcp add gpudeck -- gpudeck mcp",
+            (o.file_words, *_LOOKS),
+        ),
+        Verb(
             "completion",
             "print the script by which a shell completes gpudeck",
             "gpudeck completion bash > ~/.local/share/bash-completion/completions/gpudeck",

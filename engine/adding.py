@@ -69,6 +69,11 @@ def add_to_file(place: Place, additions: Sequence[Addition]) -> Added:
     return added
 
 
+def would_add(place: Place, additions: Sequence[Addition]) -> Added:
+    """What `add_to_file` would add; nothing is written. Raises DeckError."""
+    return _add(place, additions, place.options, fits=_fitting(place), dry_run=True)
+
+
 def start_added(place: Place, added: Added) -> None:
     """Start an engine that runs what `add_to_file` has added. Of a deck that has begun nothing else that is new, or
     edited, comes along."""
@@ -137,11 +142,12 @@ def _add(
     options: RunOptions,
     *,
     fits: Callable[[DeckFile], None] | None = None,
+    dry_run: bool = False,
 ) -> Added:
     state = find_state(place.path, options)
     kept = None if state is None else load_environment(state.path)
     environ = base_environment(place.environ) if kept is None else kept
-    return add(place.path, additions, options, Box(None, host.cores()), environ=environ, fits=fits)
+    return add(place.path, additions, options, Box(None, host.cores()), environ=environ, fits=fits, dry_run=dry_run)
 
 
 def _content(path: str) -> bytes:

@@ -6,15 +6,15 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from .adding import add_live, add_to_file, addition_of, start_added
 from .client.attach import attach
 from .client.connection import Connection, Gone
 from .client.files import queue_file, queue_home
 from .client.place import Place
-from .command import Command
+from .command import NewTask
 from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from .protocol.verbs import ACTS
 from .protocol.wire import DeckHead, Event, GpuRow, TaskRow
@@ -22,6 +22,9 @@ from .results.results import Asked, Records, Result, metrics_of, results_of
 from .taskfile.find import find_task_file
 from .taskfile.options import RunOptions
 from .waiting import wait
+
+if TYPE_CHECKING:
+    from .executor import Executor
 
 __all__ = [
     "AsyncDeck", "Deck", "DeckError", "DeckHead", "EngineUnavailableError", "GpuRow", "NewTask", "Result", "State",
@@ -41,48 +44,6 @@ class State:
     gpus: tuple[GpuRow, ...]
     engine: int | None
     """Its pid; None: none runs, and this is what its files tell."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewTask:
-    """A command to add, with what `gpudeck add` takes."""
-
-    command: str | Sequence[str]
-    """Words are executed as they are; text is a line for bash."""
-    name: str = ""
-    """"": made from the command."""
-    gpus: int | str | None = None
-    """How many, or "all"; None: one."""
-    gpu_memory: str | None = None
-    """ "24GiB": it shares a GPU with others that fit beside it."""
-    cpus: int | None = None
-    timeout: str | None = None
-    """ "2h", "30m"."""
-    priority: int | None = None
-    round: int | None = None
-    needs: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    cwd: str | os.PathLike[str] | None = None
-    """None: the current folder."""
-    next: bool = False
-    """Before all that waits, in the user's other decks, too."""
-    keys: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Other keys of a task, as `gpudeck add --set` takes them: `{"retries": "2"}`."""
-
-    def as_command(self) -> Command:
-        """What would be typed."""
-        words = (self.command,) if isinstance(self.command, str) else tuple(self.command)
-        numbers = {"gpu_count": self.gpus, "cpus": self.cpus, "priority": self.priority, "round": self.round}
-        given: dict[str, Any] = {name: str(value) for name, value in numbers.items() if value is not None}
-        given |= {"gpu_memory": self.gpu_memory, "timeout": self.timeout, "next": self.next}
-        given |= {"task_name": self.name or None, "needs": list(self.needs)}
-        given |= {"cwd": None if self.cwd is None else os.fspath(self.cwd)}
-        given |= {"env": _pairs(self.env), "keys": _pairs(self.keys)}
-        return Command("add", words=words, given=given)
-
-
-def _pairs(values: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in values.items()]
 
 
 class Deck:
@@ -272,6 +233,13 @@ class Deck:
         tasks, records = tasks_meant(offline, select), Records(offline.logs)
         asked = [Asked.of(word) for word in metrics] or [Asked(name, None) for name in metrics_of(records, tasks)]
         return results_of(records, tasks, asked)
+
+    def executor(self, folder: str | os.PathLike[str] = "gpudeck_jobs", **keys: Any) -> Executor:
+        """Functions as tasks, with submitit's verbs. *folder* keeps calls and results; *keys*: what each call asks for,
+        as NewTask has it. Needs the extra `python`."""
+        from .executor import Executor
+
+        return Executor(self, folder, NewTask("", **keys))
 
     def events(self) -> Iterator[dict[str, Any]]:
         """What happens from now on, as `gpudeck --headless --json` prints it. Ends when the engine does."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,3 +50,45 @@ class Command:
 def _absolute(path: str | None) -> str | None:
     """Later engines keep it, wherever they are started."""
     return os.path.abspath(os.path.expanduser(path)) if path else path
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A command to add, with what `gpudeck add` takes."""
+
+    command: str | Sequence[str]
+    """Words are executed as they are; text is a line for bash."""
+    name: str = ""
+    """"": made from the command."""
+    gpus: int | str | None = None
+    """How many, or "all"; None: one."""
+    gpu_memory: str | None = None
+    """ "24GiB": it shares a GPU with others that fit beside it."""
+    cpus: int | None = None
+    timeout: str | None = None
+    """ "2h", "30m"."""
+    priority: int | None = None
+    round: int | None = None
+    needs: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | os.PathLike[str] | None = None
+    """None: the current folder."""
+    next: bool = False
+    """Before all that waits, in the user's other decks, too."""
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Other keys of a task, as `gpudeck add --set` takes them: `{"retries": "2"}`."""
+
+    def as_command(self) -> Command:
+        """What would be typed."""
+        words = (self.command,) if isinstance(self.command, str) else tuple(self.command)
+        numbers = {"gpu_count": self.gpus, "cpus": self.cpus, "priority": self.priority, "round": self.round}
+        given: dict[str, Any] = {name: str(value) for name, value in numbers.items() if value is not None}
+        given |= {"gpu_memory": self.gpu_memory, "timeout": self.timeout, "next": self.next}
+        given |= {"task_name": self.name or None, "needs": list(self.needs)}
+        given |= {"cwd": None if self.cwd is None else os.fspath(self.cwd)}
+        given |= {"env": _pairs(self.env), "keys": _pairs(self.keys)}
+        return Command("add", words=words, given=given)
+
+
+def _pairs(values: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in values.items()]

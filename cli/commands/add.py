@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 import shlex
 
-from ...engine.adding import add_live, add_to_file, addition_of, start_added
+from ...engine.adding import add_live, add_to_file, addition_of, start_added, would_add
 from ...engine.client.place import Place, say
 from ...engine.command import Command
 from ...engine.decks.options import describe, which
 from ...engine.decks.states import find_state
 from ...engine.errors import UsageError
 from ...engine.live.add import Added
+from ...engine.live.entry_like import table_lines
 from ...engine.taskfile.options import RunOptions
 from ...engine.text import field_text
 from .screen import print_json
@@ -27,6 +28,9 @@ def run(command: Command) -> int:
             raise
         return _add_to_queue(command)
     additions = [addition_of(command, os.path.dirname(place.path))]
+    if command.flag("dry_run"):
+        _show(would_add(place, additions), place.path, as_json=command.flag("json"))
+        return 0
     connection = place.attach()
     if connection is not None:
         with connection:
@@ -64,7 +68,19 @@ def _add_to_queue(command: Command) -> int:
         raise UsageError(f"{given[0]} wants a task file: `gpudeck init` writes one; else a command goes to your queue")
     wanted = wanted_of(command, os.environ, "add")
     refuse_missing(wanted.command, wanted.environment)
+    if command.flag("dry_run"):
+        _show(Added((wanted.name,), table_lines("[[task]]", wanted.entry)), "your queue", as_json=command.flag("json"))
+        return 0
     return queue(command, wanted, detach=True)
+
+
+def _show(added: Added, where: str, *, as_json: bool) -> None:
+    """What would be added."""
+    if as_json:
+        print_json({"would_add": list(added.names), "text": added.text})
+    else:
+        print(added.text, end="")
+        say(f"nothing was added: this would go to {where}")
 
 
 def _tell(added: Added, *, as_json: bool) -> None:

@@ -52,11 +52,13 @@ def add(
     *,
     environ: Mapping[str, str] | None = None,
     fits: Callable[[DeckFile], None] | None = None,
+    dry_run: bool = False,
 ) -> Added:
     """Append tasks to the file at *path*, all or none. The new file is checked as a whole before it takes the old one's
     place. A task like another is added alone.
 
-    *fits* raises TaskFileError for what could not run here; a file that is so already may be added to.
+    *dry_run*: the file stays as it is. *fits* raises TaskFileError for what could not run here; a file that is so
+    already may be added to.
 
     Raises TaskFileError (the file is broken, or would be), UsageError, EngineUnavailableError (it cannot be written).
     """
@@ -64,7 +66,7 @@ def add(
         if bool(addition.command) is bool(addition.like):
             raise UsageError("add: give either a command behind --, or --like TASK")
     with _alone(os.path.dirname(os.path.realpath(path))):
-        return _add(path, additions, options, box, environ, fits)
+        return _add(path, additions, options, box, environ, fits, dry_run=dry_run)
 
 
 def _add(
@@ -74,6 +76,8 @@ def _add(
     box: Box | None,
     environ: Mapping[str, str] | None,
     fits: Callable[[DeckFile], None] | None,
+    *,
+    dry_run: bool,
 ) -> Added:
     source = read_source(path)
     before = load(path, options, box, environ=environ)
@@ -96,7 +100,8 @@ def _add(
                 problems = [line.replace(new, path) for line in error.problems]
                 raise TaskFileError(["nothing was added:", *problems]) from None
             names = tuple(spec.name for spec in after.tasks if spec.name not in taken)
-            _replace(source, new)
+            if not dry_run:
+                _replace(source, new)
             return Added(names, text)
     raise AssertionError("there is always a last attempt")
 

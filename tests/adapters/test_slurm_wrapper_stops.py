@@ -255,9 +255,10 @@ def test_a_job_that_cannot_see_its_folder_stands_still_until_it_can(tmp_path: Pa
         node.said("ready")
         pid = int(node.out.split()[1])
         until(lambda: os.path.exists(node.file("alive")), PATIENCE_S)
-        kept = f"{tmp_path}/claim"
-        os.rename(node.file("claim"), kept)
-        os.mkfifo(node.file("claim"))  # whoever opens it waits, as for a server that is down
+        kept, silent = f"{tmp_path}/claim", f"{tmp_path}/silent"
+        os.link(node.file("claim"), kept)
+        os.mkfifo(silent)
+        os.rename(silent, node.file("claim"))  # whoever opens it waits, as for a server that is down
         until(lambda: _state(pid) == "T", PATIENCE_S)
         answer = os.open(node.file("claim"), os.O_RDWR)
         os.rename(kept, node.file("claim"))

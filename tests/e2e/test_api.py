@@ -6,12 +6,13 @@ import asyncio
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpudeck import AsyncDeck, Deck, DeckError, NewTask
+from gpudeck import AsyncDeck, Deck, DeckError, JobFailedError, NewTask
 from tests.e2e.decks import Deck as Running
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
@@ -126,11 +127,40 @@ def test_the_same_for_asyncio(used: Deck) -> None:
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
 def test_what_the_page_shows_runs(block: str, used: Deck, deck: Running) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", block], cwd=deck.folder, env=deck.env, capture_output=True, text=True, check=False
-    )
+    env = {**deck.env, "XDG_STATE_HOME": str(deck.folder / "state")}
+    done = subprocess.run([sys.executable, "-c", block], cwd=deck.folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] in ("probe-1 {'loss': 0.1}", "succeeded")
+    assert done.stdout.splitlines()[-1] in ("probe-1 {'loss': 0.1}", "succeeded", "None succeeded")
+
+
+def test_functions_are_tasks_whose_results_come_back(used: Deck, deck: Running) -> None:
+    base = 40
+
+    def plus(number: int) -> int:
+        return base + number
+
+    executor = used.executor(deck.folder / "calls", gpus=0)
+    jobs = executor.map_array(plus, [1, 2])
+    assert [job.result(60) for job in jobs] == [41, 42]
+    assert [task.state for task in used.tasks("plus-*")] == ["succeeded", "succeeded"]
+
+
+def test_what_a_function_raises_is_raised_with_where_it_was(used: Deck, deck: Running) -> None:
+    job = used.executor(deck.folder / "calls", gpus=0).submit(int, "x")
+    error = job.exception(60)
+    assert isinstance(error, ValueError)
+    assert "in call" in "".join(error.__notes__)
+    with pytest.raises(ValueError, match="invalid literal"):
+        job.result()
+    assert job.task.reason.startswith("exit 1: ValueError")
+
+
+def test_a_call_that_was_cancelled_says_so(used: Deck, deck: Running) -> None:
+    job = used.executor(deck.folder / "calls", gpus=0).submit(time.sleep, 600)
+    assert not job.done()
+    job.cancel()
+    with pytest.raises(JobFailedError, match="is cancelled"):
+        job.result(60)
 
 
 def test_importing_gpudeck_loads_neither_torch_nor_the_screen() -> None:

@@ -1,0 +1,93 @@
+"""A coding agent at a deck: the tools of `gpudeck mcp`, asked by the client of the protocol's own SDK."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+
+from tests.e2e.decks import Deck
+
+FILE = """
+[deck]
+gpus = "none"
+cpu_slots = 2
+
+[[task]]
+name = "t-s{seed}"
+gpus = 0
+command = "echo ::gpudeck acc=0.{seed}; test {seed} != 3"
+matrix.seed = [1, 2, 3]
+"""
+
+
+@asynccontextmanager
+async def agent(deck: Deck) -> AsyncIterator[Any]:
+    """Asks a tool: its name and arguments."""
+    deck.write(FILE)
+    server = StdioServerParameters(
+        command=sys.executable, args=["-P", "-m", "gpudeck", "mcp"], env=dict(deck.env), cwd=str(deck.folder)
+    )
+    async with Client(server) as client:
+
+        async def ask(tool: str, **arguments: Any) -> str:
+            answer = await client.call_tool(tool, arguments)
+            return "\n".join(part.text for part in answer.content)
+
+        ask.client = client  # type: ignore[attr-defined]
+        yield ask
+
+
+async def test_an_agent_submits_waits_triages_and_compares(deck: Deck) -> None:
+    async with agent(deck) as ask:
+        shown = await ask("submit", command="echo ::gpudeck acc=0.9", name="mine", gpus=0)
+        assert 'name = "mine"' in shown
+        assert "nothing was added" in shown
+        assert 'name = "mine"' not in (deck.folder / "tasks.toml").read_text()
+        assert (await ask("submit", command="echo ::gpudeck acc=0.9", name="mine", gpus=0, dry_run=False)).startswith(
+            "mine"
+        )
+        told = ""
+        while "nothing more runs" not in told:
+            told = await ask("wait", seconds=60)
+        assert "1 failed" in told
+        state = await ask("state")
+        assert "t-s3" in state
+        assert len(state.splitlines()) <= 40
+        triage = await ask("triage", task="t-s3")
+        assert "exit 1" in triage
+        assert "which succeeded: seed=3" in triage
+        assert "0.9" in await ask("metrics", select="mine")
+        assert "not told: one value is too few" in await ask("compare", first="t-s1", second="t-s2")
+        assert "t-s3" in await ask("retry", select="t-s3")
+
+
+async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:
+    async with agent(deck) as ask:
+        assert "error (exit code 2)" in await ask("cancel", select="nope")
+        assert "several tasks" in await ask("triage", task="t-*")
+        assert "no engine runs this deck" in await ask("wait", seconds=1)
+        assert "t-s1" in await ask("tasks")
+
+
+async def test_there_are_at_most_ten_tools_and_each_says_what_it_does(deck: Deck) -> None:
+    async with agent(deck) as ask:
+        tools = (await ask.client.list_tools()).tools
+        assert len(tools) <= 10
+        assert all(tool.description for tool in tools)
+        assert "never start a training yourself" in ask.client.instructions
+
+
+def test_without_the_extra_it_says_what_to_install(deck: Deck) -> None:
+    deck.write(FILE)
+    hidden = (
+        "import sys, importlib.util as u; find = u.find_spec; u.find_spec = lambda name, *more: None if name == 'mcp'"
+    )
+    code = f"{hidden} else find(name, *more); from gpudeck.cli.main import main; sys.exit(main(['mcp']))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=deck.folder, env=deck.env, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "pip install 'gpudeck[mcp]'" in done.stderr
