@@ -145,6 +145,10 @@ def table(parser: argparse.ArgumentParser) -> None:
     add("--all", action="store_true", help="count tasks that did not succeed, too")
 
 
+def plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--until", metavar="TIME", help='say what will be done by then: "08:00", or in "10h"')
+
+
 def compare(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs="*", metavar="A B", help="two settings, each a selector: method=adam method=sgd")

@@ -218,7 +218,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "mcp",
             "the deck as tools for a coding agent (Model Context Protocol, on standard input and output)",
-            "claude mcp add gpudeck -- gpudeck mcp",
+            "gpudeck mcp tasks.toml",
             (o.file_words, *_LOOKS),
         ),
         Verb(
@@ -250,8 +250,8 @@ VERBS: dict[str, Verb] = {
         Verb(
             "plan",
             "show what a start would run, where and when; with --backend slurm what each job asks for",
-            "gpudeck plan --limit 2",
-            (o.file_words, o.json, o.some_of_the_file, o.state, o.gpus_of_a_run, o.results, o.backend),
+            "gpudeck plan --until 08:00",
+            (o.file_words, o.plan, o.json, o.some_of_the_file, o.state, o.gpus_of_a_run, o.results, o.backend),
         ),
         Verb(
             "submit",

@@ -51,7 +51,7 @@ def run(command: Command) -> int:
             f"each row has one run of each: `--over KEY` takes runs together, such as seeds ({', '.join(found.params)})"
         )
     if found.lonely:
-        say(f"left out: {plural(found.lonely, 'task')} without a counterpart")
+        say(f"left out: {plural(len(found.lonely), 'task')} without a counterpart")
     return 0
 
 

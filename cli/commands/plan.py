@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from ...engine.adapters import host
 from ...engine.adapters.slurm.cluster import partition_names
@@ -29,11 +31,12 @@ from ...engine.decks.cluster import submitted, submitted_note
 from ...engine.decks.gpus import BoxGpus
 from ...engine.decks.offline import OfflineDeck, open_as_start
 from ...engine.decks.other_decks import OtherDecks
-from ...engine.errors import EngineUnavailableError
+from ...engine.errors import EngineUnavailableError, UsageError
 from ...engine.submit.jobs import NOTHING, Waits, waits_of
 from ...engine.submit.target import Target
 from ...engine.taskfile.fit import check_fit
-from ...engine.taskfile.problems import did_you_mean
+from ...engine.taskfile.problems import BadValueError, did_you_mean
+from ...engine.taskfile.units import duration_s
 from ...engine.text import columns_of, duration, names_text, plural
 
 
@@ -43,7 +46,10 @@ def run(command: Command) -> int:
     found = open_as_start(task_file(command), command.options(), os.environ)
     as_json, file, deck, gpus = command.flag("json"), found.file, found.deck, found.loaded.gpus
     settings, unfinished = file.settings, found.unfinished
+    until = command.given.get("until")
     if settings.backend == "slurm":
+        if until is not None:
+            raise UsageError("--until: when jobs of a cluster begin is for Slurm to say")
         return _plan_slurm(Target(found), as_json=as_json)
     check_fit(file, gpus.fitting())
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
@@ -57,6 +63,7 @@ def run(command: Command) -> int:
     memory = [memory_in_words(deck, task) for task in deck.tasks]
     renamed = {task.name: other.name for task in deck.tasks if (other := doing(deck, task)) is not None}
     now = host.SystemClock().now()
+    until_s = None if until is None else seconds_until(until, datetime.fromtimestamp(now.wall_s))
     planned = simulate(
         deck,
         lambda task: known[task.index],
@@ -82,10 +89,37 @@ def run(command: Command) -> int:
     for line in [*file.warnings, *filter(None, [found.damage, given]), *file.later]:
         print(f"warning: {line}")
     told = [*_table(rows, planned, gpus, runs), *filter(None, [barred]), *_left_to_you(deck, planned, settled)]
+    if until_s is not None:
+        told.append(_by(rows, until_s, until))
     print("\n".join(told))
     return 0
 
 
+def seconds_until(text: str, now: datetime) -> float:
+    """From *now* until "08:00", the next time that it is so late; or "10h". Raises UsageError."""
+    if _CLOCK.fullmatch(text):
+        hours, minutes = map(int, text.split(":"))
+        if hours < 24 and minutes < 60:
+            at = now.replace(hour=hours, minute=minutes, second=0, microsecond=0)
+            return ((at if at > now else at + timedelta(days=1)) - now).total_seconds()
+    try:
+        return duration_s(text)
+    except BadValueError:
+        raise UsageError(f'--until wants a time such as "08:00", or a duration such as "10h", got {text!r}') from None
+
+
+def _by(rows: Sequence[Row], until_s: float, text: str) -> str:
+    """What will be done by then."""
+    meant = [(name, ends, state) for name, _, _, ends, _, state, _ in rows if state != "left out"]
+    late = [name for name, ends, state in meant if state != "done earlier" and (ends is None or ends > until_s)]
+    names = dict.fromkeys(name for name, _, _ in meant)
+    missing = [name for name in names if name in set(late)]
+    rest = f"; not {names_text(missing)}" if missing else ""
+    when = f"by {text}" if ":" in text else f"after {text}"
+    return f"{when}: {len(names) - len(missing)} of {len(names)} tasks will be done{rest}"
+
+
+_CLOCK = re.compile(r"\d{1,2}:\d{2}")
 _SUCCESSES = (Succeeded, Cached)
 
 _COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note")

@@ -42,8 +42,8 @@ class Comparison:
     params: tuple[str, ...]
     """What tasks differ in beside what tells the two apart."""
     rows: tuple[Compared, ...]
-    lonely: int
-    """Tasks whose setting, or whose value of what is averaged over, the other side does not have."""
+    lonely: frozenset[str]
+    """Names of tasks whose setting, or whose value of what is averaged over, the other side does not have."""
 
 
 def compare(
@@ -66,14 +66,20 @@ def compare(
     sides = [_by_setting(side, params, over) for side in (first, second)]
     rows: list[Compared] = []
     settings = [setting for setting in sides[0] if setting in sides[1]]
-    lonely = sum(len(members) for side in sides for setting, members in side.items() if setting not in settings)
+    lonely = {
+        one.task
+        for side in sides
+        for setting, members in side.items()
+        if setting not in settings
+        for one in members.values()
+    }
     for setting in settings:
         for metric, best in metrics.items():
             values, alone = _values(sides[0][setting], sides[1][setting], metric, paired=paired)
-            lonely += alone
+            lonely.update(alone)
             if values[0] and values[1]:
                 rows.append(Compared(setting, metric, best, Difference(*values, paired)))
-    return Comparison(params, tuple(rows), lonely)
+    return Comparison(params, tuple(rows), frozenset(lonely))
 
 
 _Members = Mapping[tuple[str, ...], Result]
@@ -97,14 +103,17 @@ def _by_setting(
 
 def _values(
     first: _Members, second: _Members, metric: str, *, paired: bool
-) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], int]:
-    """Values of both sides, and how many tasks have no counterpart."""
-    sides = [{key: one.values[metric] for key, one in side.items() if metric in one.values} for side in (first, second)]
-    if not paired:
-        return (tuple(sides[0].values()), tuple(sides[1].values())), 0
-    common = [key for key in sides[0] if key in sides[1]]
-    pairs = tuple(sides[0][key] for key in common), tuple(sides[1][key] for key in common)
-    return pairs, len(sides[0]) + len(sides[1]) - 2 * len(common)
+) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], list[str]]:
+    """Values of both sides, and tasks that have no counterpart."""
+    sides = [{key: one for key, one in side.items() if metric in one.values} for side in (first, second)]
+    if paired:
+        keys = [key for key in sides[0] if key in sides[1]]
+        alone = [one.task for side in sides for key, one in side.items() if key not in keys]
+        sides = [{key: side[key] for key in keys} for side in sides]
+    else:
+        alone = []
+    values = (tuple(one.values[metric] for one in side.values()) for side in sides)
+    return (next(values), next(values)), alone
 
 
 def _of(result: Result, names: Iterable[str]) -> tuple[str, ...]:
