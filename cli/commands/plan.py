@@ -46,7 +46,7 @@ def run(command: Command) -> int:
     found = open_as_start(task_file(command), command.options(), os.environ)
     as_json, file, deck, gpus = command.flag("json"), found.file, found.deck, found.loaded.gpus
     settings, unfinished = file.settings, found.unfinished
-    until = command.given.get("until")
+    until: str | None = command.given.get("until")
     if settings.backend == "slurm":
         if until is not None:
             raise UsageError("--until: when jobs of a cluster begin is for Slurm to say")
@@ -89,7 +89,7 @@ def run(command: Command) -> int:
     for line in [*file.warnings, *filter(None, [found.damage, given]), *file.later]:
         print(f"warning: {line}")
     told = [*_table(rows, planned, gpus, runs), *filter(None, [barred]), *_left_to_you(deck, planned, settled)]
-    if until_s is not None:
+    if until is not None and until_s is not None:
         told.append(_by(rows, until_s, until))
     print("\n".join(told))
     return 0
