@@ -151,7 +151,7 @@ class Ending:
         if lost and not self._deck.run.ended:
             return 3, lost
         if self._deck.run.halted and not alone:
-            return 1, f"halted by {self._deck.run.halted_by}"
+            return 1, f"halted by {self._deck.run.halted}"
         return 0 if alone else self._code_of_tasks(), ""
 
     def _code_of_tasks(self) -> int:

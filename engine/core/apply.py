@@ -55,8 +55,7 @@ def apply(deck: Deck, fact: e.Fact) -> None:
                 deck.run.halted = ""
             deck.plan_due = True
         case e.Halted():
-            deck.run.halted, deck.run.halted_early = fact.by, fact.early
-            deck.run.early.clear()
+            deck.run.halted = fact.by
         case e.GpuQuarantined() | e.GpuReleased() | e.GpuJoined() | e.GpuMarked():
             if isinstance(fact, e.GpuMarked):
                 remember_mark(deck, fact)

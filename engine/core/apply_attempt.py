@@ -179,10 +179,6 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         task.entry.fast_failures = 0
     elif fact.charged and fact.outcome.reason not in _BLAMELESS:
         task.entry.fast_failures += 1
-    if fact.outcome.ok or fact.duration_s >= e.EARLY_S:
-        deck.run.early.clear()
-    elif fact.charged and fact.outcome.reason not in _BLAMELESS and not attempt.rebooted:
-        deck.run.early[task.name] = None
     if fact.duration_s >= FAST_S and not attempt.rebooted:
         task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))
     _next_phase(deck, task, fact, attempt)

@@ -13,8 +13,7 @@ from .node_faults import is_the_nodes, suspects
 from .phases import Attempt, Closing, Running, Starting, Stopping, StopWhy
 from .readiness import reconsider
 from .retry import Decision, decide
-from .spec import Halt, Policy
-from .task import Run
+from .spec import Policy
 from .turn import Turn
 
 
@@ -358,23 +357,16 @@ def released(turn: Turn, attempt: Attempt) -> None:
 
 def check_halt(turn: Turn, task: Task) -> None:
     halt, run = turn.deck.settings.halt, turn.deck.run
-    if halt is None or run.halted:
+    if halt is None or run.halted or run.failures == 0:
         return
-    if halt.early is not None and len(run.early) >= halt.early:
-        turn.record(e.Halted(task.name, turn.at, len(run.early)))
-    elif run.failures and _failed_enough(halt, run):
-        turn.record(e.Halted(task.name, turn.at))
-    else:
+    tipped = halt.fail is not None and run.failures >= halt.fail
+    if halt.fail_percent is not None and run.failures >= 3:
+        tipped = tipped or run.failures * 100 >= halt.fail_percent * run.settled
+    if not tipped:
         return
+    turn.record(e.Halted(task.name, turn.at))
     if halt.when == "now":
         for other in list(turn.deck.active.values()):
             attempt = other.attempt()
             if isinstance(other.phase, (Starting, Running)) and attempt is not None and attempt.exited_at is None:
                 stop(turn, other, attempt, "interrupted", f"halt, {task.name} failed")
-
-
-def _failed_enough(halt: Halt, run: Run) -> bool:
-    tipped = halt.fail is not None and run.failures >= halt.fail
-    if halt.fail_percent is not None and run.failures >= 3:
-        tipped = tipped or run.failures * 100 >= halt.fail_percent * run.settled
-    return tipped

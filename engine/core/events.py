@@ -27,10 +27,6 @@ Next = Literal["succeeded", "failed", "cancelled", "backoff", "queued"]
 """Where a task goes when its attempt has ended. `queued`: again at once, nothing charged."""
 
 
-EARLY_S = 30.0
-"""An attempt that fails sooner counts as one that cannot run at all, where `halt` has early."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How an attempt ended, as far as it is known."""
@@ -376,15 +372,6 @@ class Halted:
     by: str
     """The task whose failure tipped it."""
     at: float
-    early: int = 0
-    """So many tasks in a row had failed soon after their start; 0: others than these tipped it."""
-
-    @property
-    def why(self) -> str:
-        """ "train-3 failed"."""
-        if not self.early:
-            return f"{self.by} failed"
-        return f"{self.early} tasks in a row failed within {EARLY_S:.0f} s of their start, {self.by} the last"
 
 
 @dataclass(frozen=True, slots=True)

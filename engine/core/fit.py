@@ -172,7 +172,7 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
     if deck.paused:
         return Obstacle("paused", f"the deck is {deck.paused}")
     if deck.run.halted:
-        return Obstacle("halted", f"halted by {deck.run.halted_by}")
+        return Obstacle("halted", f"halted by {deck.run.halted}")
     if deck.unwritable:
         return Obstacle("disk", f"the journal cannot be written: {deck.unwritable}")
     if deck.quiet:

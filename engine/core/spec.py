@@ -260,8 +260,6 @@ class Halt:
     """Number of settled failures."""
     fail_percent: float | None = None
     """Percent of the settled tasks, counted from three failures on."""
-    early: int | None = None
-    """Number of tasks in a row that failed soon after their start, whether they are tried again or not."""
 
 
 NOTIFY_ON = ("failure", "retry", "round", "end", "halt", "gpu", "watch", "stop")

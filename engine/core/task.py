@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from .events import EARLY_S, PLAIN, RetryOptions
+from .events import PLAIN, RetryOptions
 from .gates import Gate, Standing
 from .learned import Entry
 from .phases import (
@@ -139,15 +139,10 @@ class Run:
     takes: frozenset[str] = frozenset()
     ended: bool = True
     halted: str = ""
-    """The task whose failure tipped it."""
-    halted_early: int = 0
-    """Where `halt` has early: how many tasks in a row had failed soon after their start."""
     halted_before: str = ""
     """What had halted the run before this one, which a retry has begun: what that left waits on."""
     failures: int = 0
     """Tasks settled as failed in this run."""
-    early: dict[str, None] = field(default_factory=dict[str, None])
-    """Tasks that failed soon after their start, since one did not."""
     settled: int = 0
     boot_id: str = ""
     host: str = ""
@@ -156,10 +151,3 @@ class Run:
     """The options that it was started with, encoded."""
     part: bool = False
     """Tasks of the file were left out of it."""
-
-    @property
-    def halted_by(self) -> str:
-        """ "train-3, the last of 3 tasks in a row that failed within 30 s of their start"; "": it is not halted."""
-        early = self.halted_early if self.halted else 0
-        row = f", the last of {early} tasks in a row that failed within {EARLY_S:.0f} s of their start"
-        return self.halted + (row if early else "")

@@ -70,7 +70,7 @@ class Notices:
             if gate.kind in _ROUNDS and _over(gate) and any(self._ran_here(index) for index in gate.members):
                 self._round(gate, past=True)
         if self._deck.run.halted:
-            self._halted(e.Halted(self._deck.run.halted, 0.0, self._deck.run.halted_early), past=True)
+            self._halted(self._deck.run.halted, past=True)
         if self._deck.run.ended:
             self._ended(counts_of(self._deck), past=True)
 
@@ -125,7 +125,7 @@ class Notices:
                 case e.RunStarted():
                     self._sender.put(Happening("begin", "", fact.run, past=True))
                 case e.Halted():
-                    self._halted(fact)
+                    self._halted(fact.by)
                 case e.GpuQuarantined():
                     names = ", ".join(fact.tasks)
                     self._put("gpu", f"GPU {self._gpu(fact.gpu)} is quarantined: {names} failed fast on it", "warning")
@@ -189,8 +189,8 @@ class Notices:
         success = self._deck.successes.get(task.name)
         return isinstance(task.phase, Failed) or (success is not None and success.wall >= self._deck.run.started_wall)
 
-    def _halted(self, fact: e.Halted, *, past: bool = False) -> None:
-        self._put("halt", f"halted: {fact.why}; nothing more starts", "failure", "halted", past=past)
+    def _halted(self, by: str, *, past: bool = False) -> None:
+        self._put("halt", f"halted: {by} failed; nothing more starts", "failure", "halted", past=past)
 
     def _ended(self, counts: Counts, *, took_s: float = 0.0, past: bool = False) -> None:
         good = counts.succeeded + counts.cached == counts.total

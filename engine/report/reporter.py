@@ -367,7 +367,7 @@ def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
             gpu = index.get(fact.gpu, fact.gpu)
             return f"GPU {gpu} is used again: {fact.why}" if fact.why else f"GPU {gpu} works again and is used"
         case e.Halted():
-            return f"halted: {fact.why}; nothing more starts"
+            return f"halted: {fact.by} failed; nothing more starts"
         case (
             e.RunStarted() | e.RunEnded() | e.OptionsChanged() | e.TakesChanged() | e.BoxRestarted() | e.TaskCached()
             | e.TermsFixed() | e.AttemptStarting() | e.StartRevoked() | e.AttemptRunning() | e.StopRequested()

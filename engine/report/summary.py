@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..core.deck import Deck, Task
-from ..core.events import AttemptEnded, AttemptStarting, Halted
+from ..core.events import AttemptEnded, AttemptStarting
 from ..core.explain import Explainer
 from ..core.flags import is_pending
 from ..core.phases import NAMES, Blocked, Ended, Failed
@@ -122,9 +122,8 @@ class Summary:
 
     def _why(self, task: Task, explainer: Explainer) -> str:
         """What kept a task from starting."""
-        run = self._deck.run
-        halted = f"halted: {Halted(run.halted, 0.0, run.halted_early).why}" if run.halted else ""
-        return halted if halted and not isinstance(task.phase, Blocked) else explainer.why(task)
+        halted = self._deck.run.halted
+        return f"halted: {halted} failed" if halted and not isinstance(task.phase, Blocked) else explainer.why(task)
 
     def _row(self, task: Task, explainer: Explainer) -> SummaryRow:
         last = self._last.get(task.name)

@@ -198,7 +198,7 @@ class DeckView:
             used_slots=used_slots(deck),
             started=round(deck.run.started_wall, 3),
             paused=deck.paused,
-            halted=deck.run.halted_by,
+            halted=deck.run.halted,
             unwritable=deck.unwritable,
             rounds=slow.rounds,
             shut_rounds=slow.shut_rounds,

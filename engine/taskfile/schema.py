@@ -195,9 +195,9 @@ DECK: Table = keys_of(
     halt=Key(
         "when failures stop the deck",
         kinds.other(
-            '"never", "soon,fail=3", "now,fail=1", "soon,fail=30%" or "soon,early=3"',
+            '"never", "soon,fail=3", "now,fail=1" or "soon,fail=30%"',
             units.halt,
-            {"type": "string", "pattern": f"^(never|{units.HALT.pattern})$"},
+            {"type": "string", "pattern": r"^(never|(soon|now),\s*fail=\d+(\.\d+)?%?)$"},
         ),
     ),
     foreign=Key("GPUs that others use"),

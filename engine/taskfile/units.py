@@ -6,7 +6,6 @@ import math
 import re
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ..core.spec import Halt
 from .problems import BadValueError
@@ -28,7 +27,7 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 _SBATCH_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-HALT = re.compile(r"(soon|now)(,\s*(fail=\d+(\.\d+)?%?|early=\d+))+")
+_HALT = re.compile(r"(soon|now),fail=(\d+(?:\.\d+)?)(%?)")
 _RANGE = re.compile(r"(\d+)-(\d+)")
 _UUID = re.compile(r"(GPU|MIG)-[A-Za-z0-9/-]+")
 
@@ -97,34 +96,21 @@ def signal_name(value: object) -> str:
 
 
 def halt(value: object) -> Halt | None:
-    """GNU parallel's words: "never", "soon,fail=3", "now,fail=1", "soon,fail=30%"; and "soon,early=3"."""
+    """GNU parallel's words: "never", "soon,fail=3", "now,fail=1", "soon,fail=30%"."""
     if value == "never":
         return None
-    text = value.replace(" ", "") if isinstance(value, str) else ""
-    if not HALT.fullmatch(text):
-        raise BadValueError(
-            f'must be "never", "soon,fail=3", "now,fail=1", "soon,fail=30%" or "soon,early=3", got {shown(value)}'
-        )
-    conditions = text.split(",")[1:]
-    if len({condition.partition("=")[0] + condition[-1:].strip("0123456789") for condition in conditions}) < len(
-        conditions
-    ):
-        raise BadValueError(f"says one of these twice: {shown(value)}")
-    found = Halt("soon" if text.startswith("soon") else "now")
-    for condition in conditions:
-        word, _, number = condition.partition("=")
-        if number.endswith("%"):
-            percent = float(number.removesuffix("%"))
-            if not 0 < percent <= 100:
-                raise BadValueError(f"needs a percentage above 0 and at most 100, got {shown(value)}")
-            found = replace(found, fail_percent=percent)
-            continue
-        count = float(number)
-        if count < 1 or not count.is_integer():
-            what = "tasks in a row" if word == "early" else "failures"
-            raise BadValueError(f"needs a whole number of {what}, at least 1, got {shown(value)}")
-        found = replace(found, early=int(count)) if word == "early" else replace(found, fail=int(count))
-    return found
+    match = _HALT.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
+    if match is None:
+        raise BadValueError(f'must be "never", "soon,fail=3", "now,fail=1" or "soon,fail=30%", got {shown(value)}')
+    when = "soon" if match[1] == "soon" else "now"
+    number = float(match[2])
+    if match[3]:
+        if not 0 < number <= 100:
+            raise BadValueError(f"needs a percentage above 0 and at most 100, got {shown(value)}")
+        return Halt(when, fail_percent=number)
+    if number < 1 or not number.is_integer():
+        raise BadValueError(f"needs a whole number of failures, at least 1, got {shown(value)}")
+    return Halt(when, fail=int(number))
 
 
 def gpu_ids(value: object) -> tuple[str, ...]:

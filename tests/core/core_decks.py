@@ -28,9 +28,7 @@ class Box:
         return made
 
 
-HALTS = st.sampled_from(
-    [Halt("soon", fail=2), Halt("now", fail=1), Halt("soon", fail_percent=30.0), Halt("soon", early=2)]
-)
+HALTS = st.sampled_from([Halt("soon", fail=2), Halt("now", fail=1), Halt("soon", fail_percent=30.0)])
 
 
 @st.composite

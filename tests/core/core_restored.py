@@ -44,17 +44,7 @@ def same(live: dict[str, object], rebuilt: dict[str, object], whose: str) -> Non
 def deck_facts(deck: Deck, now: float) -> dict[str, object]:
     run = deck.run
     return {
-        "run": (
-            run.number,
-            run.seed,
-            run.takes,
-            run.ended,
-            run.halted,
-            run.failures,
-            run.settled,
-            list(run.early),
-            run.halted_early,
-        ),
+        "run": (run.number, run.seed, run.takes, run.ended, run.halted, run.failures, run.settled),
         "paused": deck.paused,
         "active": {token: task.name for token, task in deck.active.items()},
         "known": deck.known,
