@@ -239,6 +239,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     more("--round", metavar="N", help="starts when the earlier rounds are done")
     more("--next", action="store_true", help="before all that waits, in your other decks, too")
     more("--cwd", metavar="PATH", help="where it runs (default: here)")
+    more("--queue", action="store_true", help="into your queue, although there is a task file")
     more("--dry-run", action="store_true", help="only show what would be added")
     more("-s", "--start", action="store_true", help="start an engine if none runs the deck")
 

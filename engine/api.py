@@ -153,21 +153,15 @@ class Deck:
         return list(added.names)
 
     def _enter(self, task: NewTask) -> str:
-        from .runs.book import Book
         from .runs.engines import Engines
         from .runs.wanted import wanted_of
 
         wanted = wanted_of(task.as_command(), os.environ, "add")
-        home = queue_home(as_root=False)
         on_cpu = wanted.entry["gpus"] == 0
+        home = queue_home(as_root=False)
         engines = Engines(home, os.environ, simulated=wanted.simulated, as_root=False, on_cpu=on_cpu)
-        engines.tidy()
-        name = Book(home).enter(wanted.entry, wanted.name, wanted.environment)
-        try:
-            engines.take(name, self._place.tell).close()
-        except BaseException:
-            Book(home).drop([name])
-            raise
+        name, connection = engines.enter(wanted, self._place.tell)
+        connection.close()
         return name
 
     def wait(self, *select: str, timeout_s: float | None = None) -> list[TaskRow]:

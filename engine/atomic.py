@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import time
 import uuid
+
+_LOOK_S = 0.01
 
 
 def write_atomic(
@@ -80,3 +84,17 @@ def write_first(path: str, content: bytes) -> bool:
     finally:
         os.unlink(own)
     return True
+
+
+def lock(fd: int, patience_s: float) -> bool:
+    """Take the kernel's lock on an open file or folder, which its end gives back. False: others have it still. Raises
+    OSError where the file system knows none."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_S)

@@ -6,6 +6,7 @@ nothing of gpudeck, so that a call begins as soon as its own imports are done.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 
 def call(path: str) -> int:
     """The exit code: 1 where the function raised, whose traceback goes to stderr."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{path}.result")  # an earlier attempt's
     with open(path, "rb") as file:
         function, args, kwargs = pickle.load(file)
     try:

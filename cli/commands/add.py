@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import replace
 
 from ...engine.adding import add_live, add_to_file, addition_of, start_added, would_add
 from ...engine.client.place import Place, say
@@ -21,6 +22,12 @@ from .screen import print_json
 
 def run(command: Command) -> int:
     """Print the names of what was added. Raises DeckError, and then the file is as it was."""
+    if command.flag("queue"):
+        if command.file is not None:
+            raise UsageError("--queue means your single commands, which have no task file: give one of the two")
+        return _add_to_queue(command)
+    # Without a task file the queue is meant, too, but by this command's own rules.
+    command = replace(command, given={name: value for name, value in command.given.items() if name != "queue"})
     try:
         place = Place.of(command)
     except UsageError:
@@ -59,17 +66,18 @@ def run(command: Command) -> int:
 
 
 def _add_to_queue(command: Command) -> int:
-    """Where there is no task file."""
+    """Where there is no task file, or the queue is asked for."""
     from ...engine.runs.wanted import wanted_of
     from .run import queue, refuse_missing
 
-    of_a_file = {"profile": "--profile", "like": "--like", "needs": "--needs", "round": "--round", "keys": "--set"}
-    if given := [option for name, option in of_a_file.items() if command.given.get(name)]:
-        raise UsageError(f"{given[0]} wants a task file: `gpudeck init` writes one; else a command goes to your queue")
     wanted = wanted_of(command, os.environ, "add")
     refuse_missing(wanted.command, wanted.environment)
     if command.flag("dry_run"):
-        _show(Added((wanted.name,), table_lines("[[task]]", wanted.entry)), "your queue", as_json=command.flag("json"))
+        _show(
+            Added((wanted.name,), table_lines("[[task]]", {"name": wanted.name, **wanted.entry})),
+            "your queue",
+            as_json=command.flag("json"),
+        )
         return 0
     return queue(command, wanted, detach=True)
 

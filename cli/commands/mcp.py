@@ -5,6 +5,7 @@ A tool is a command: the agent reads the words that a user reads, in at most `MO
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ MOST_LINES = 40
 LONGEST_S = 600.0
 _TRACE_LINES = 20
 _COMMAND_S = 120.0
+_WHICH = "error: say which tasks; '*' means all"
 _HOW = """gpudeck runs commands on the GPUs of this box, in one queue for all: never start a training yourself.
 Selectors name tasks: 'train-*', 'state:failed', 'lr=0.1'; several words narrow.
 First submit with dry_run, then without; then wait; triage what failed before you retry it."""
@@ -41,8 +43,18 @@ def run(command: Command) -> int:
     """Serve until the agent closes standard input."""
     if find_spec("mcp") is None:
         raise UsageError("gpudeck mcp needs the extra mcp: pip install 'gpudeck[mcp]'")
-    server_of(Place.of(command)).run("stdio")
+    server_of(_place(command)).run("stdio")
     return 0
+
+
+def _place(command: Command) -> Place:
+    """The deck of the folder, else the queue, also where nothing was ever put into it."""
+    try:
+        return Place.of(command)
+    except UsageError:
+        if command.file is not None:
+            raise
+        return Place(queue_file(), command.options(), os.environ)
 
 
 def server_of(place: Place) -> MCPServer[Any]:
@@ -157,21 +169,24 @@ class Tools:
     def retry(self, select: str, values: dict[str, str] | None = None) -> str:
         """Run tasks once more that failed or were cancelled. values: variables to give other values than the file's."""
         given = [word for pair in (values or {}).items() for word in ("--set", "=".join(pair))]
-        return self._say("retry", *_some(select), *given, "-y")
+        return self._say("retry", *select.split(), *given, "-y") if select.strip() else _WHICH
 
     def cancel(self, select: str) -> str:
         """Stop what runs of these tasks, and start none of the others."""
-        return self._say("cancel", *_some(select), "-y")
+        return self._say("cancel", *select.split(), "-y") if select.strip() else _WHICH
 
     def _say(self, verb: str, *words: str) -> str:
         """What a command prints, on both streams."""
         options, typed = self._options(), [*words]
         at = typed.index("--") if "--" in typed else len(typed)
         argv = [sys.executable, "-P", "-m", "gpudeck", verb, *typed[:at], *options, *typed[at:]]
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_COMMAND_S,
-            check=False,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_COMMAND_S,
+                check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"error: gpudeck {verb} has not ended after {_COMMAND_S:g} s: look at state"
         text = "\n".join(part.rstrip() for part in (done.stdout, done.stderr) if part.strip())
         return _cut(text) if not done.returncode else f"error (exit code {done.returncode}):\n{_cut(text)}"
 
@@ -211,10 +226,6 @@ def _counts(states: Mapping[str, str]) -> str:
 
 def _option(name: str, value: str) -> list[str]:
     return [name, value] if value else []
-
-
-def _some(select: str) -> list[str]:
-    return select.split() or ["nothing"]
 
 
 def _cut(text: str) -> str:

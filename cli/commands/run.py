@@ -21,7 +21,6 @@ from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.logs.files import AttemptPaths, LogFolder
 from ...engine.protocol.states import ACTIVE, DONE, ENDED
 from ...engine.protocol.wire import TaskRow
-from ...engine.runs.book import Book
 from ...engine.runs.engines import TELL_S, WAITS, Asked, Engines, Wait
 from ...engine.runs.wanted import Wanted, wanted_of
 from ...engine.taskfile.placeholders import escaped
@@ -96,13 +95,7 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
         wanted = on_terminal(wanted, home.state)
     engines = Engines(home, os.environ, simulated=wanted.simulated, as_root=as_root, on_cpu=on_cpu)
     with Asked() as asked:
-        engines.tidy()
-        name = Book(home).enter(wanted.entry, wanted.name, wanted.environment)
-        try:
-            connection = engines.take(name, say)
-        except BaseException:  # Ctrl-C as well: nobody waits for the run any more, so no later engine may start it.
-            Book(home).drop([name])
-            raise
+        name, connection = engines.enter(wanted, say)
         if detach:
             connection.close()
             if command.flag("json"):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import tempfile
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..atomic import take_after
+from ..atomic import lock, take_after
 from ..core.spec import DeckFile
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..taskfile.load import load
@@ -20,7 +18,6 @@ from .entry_like import Table, entry_for, entry_like, table_lines, unique
 
 _LOCK_S = 10.0
 """Others hold the folder for as long as it takes to read its task file."""
-_LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +107,9 @@ def _add(
 def _alone(folder: str) -> Generator[None]:
     """One at a time adds to the files of a folder, where its file system knows locks: none loses what another adds."""
     fd = -1
-    deadline = time.monotonic() + _LOCK_S
-    try:
+    with contextlib.suppress(OSError):
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(_LOOK_S)
-    except OSError:
-        pass
+        lock(fd, _LOCK_S)
     try:
         yield
     finally:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 import tomllib
 from collections.abc import Collection, Generator, Mapping
 from typing import cast
 
 from ..adapters.state.environments import forget_environment, make_environments, save_environment
-from ..atomic import private, write_private
+from ..atomic import lock, private, write_private
 from ..client.files import FIT, QUEUE, Home
 from ..errors import EngineUnavailableError, UsageError
 from ..live.entry_like import table_lines
@@ -21,7 +19,6 @@ KEPT = 50
 """Runs that have ended stay in the file until so many newer ones have come."""
 LOCK_S = 10.0
 """Others hold the file for milliseconds."""
-_LOOK_S = 0.02
 _HEADERS = {
     QUEUE: "# Your queue on this host: gpudeck writes it anew each time. `gpudeck ls --queue` shows what is in it.\n",
     FIT: "# Written by `gpudeck fit`, which writes it anew each time.\n",
@@ -116,7 +113,8 @@ class Book:
         try:
             fd = os.open(os.path.join(self._home.state, "book.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                _lock(fd)
+                if not lock(fd, LOCK_S):
+                    raise EngineUnavailableError("another gpudeck command writes here and does not end")
                 yield self.entries()
             finally:
                 os.close(fd)
@@ -138,16 +136,3 @@ class Book:
         }
         blocks = [table_lines("[deck]", deck), *(table_lines("[[task]]", entry) for entry in entries)]
         write_private(self._home.path, (_HEADERS[self._home.kind] + "\n".join(blocks)).encode())
-
-
-def _lock(fd: int) -> None:
-    deadline = time.monotonic() + LOCK_S
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise EngineUnavailableError("another gpudeck command writes here and does not end") from None
-            time.sleep(_LOOK_S)
-        else:
-            return

@@ -22,7 +22,7 @@ from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.options import RunOptions
 from ..text import ranges
 from .book import KEPT, Book
-from .wanted import boot_mark
+from .wanted import Wanted, boot_mark
 
 TAKE_S = 60.0
 _SLACK = 10
@@ -52,6 +52,16 @@ class Engines:
         drop = () if environ.get("SLURM_JOB_ID") else ("CUDA_VISIBLE_DEVICES",)
         self._environ = {name: value for name, value in environ.items() if name not in drop}
         self._warned: set[str] = set()
+
+    def enter(self, wanted: Wanted, say: Say) -> tuple[str, Connection]:
+        """Write a command down and hand it to an engine: its name, and that engine. Raises DeckError."""
+        self.tidy()
+        name = self._book.enter(wanted.entry, wanted.name, wanted.environment)
+        try:
+            return name, self.take(name, say)
+        except BaseException:  # Ctrl-C as well: nobody waits for the run any more, so no later engine may start it.
+            self._book.drop([name])
+            raise
 
     def take(self, name: str, say: Say) -> Connection:
         """An engine that has the run *name*, which stands in the file. Raises DeckError with what is wrong with it."""

@@ -26,6 +26,8 @@ _OPTIONS = {
     "gpus": "-n", "gpu_memory": "--gpu-memory", "cpus": "--cpus", "timeout": "--timeout", "priority": "--priority",
 }  # fmt: skip
 """Keys of a task, by what they are called here."""
+_OF_A_FILE = {"profile": "--profile", "like": "--like", "needs": "--needs", "round": "--round", "keys": "--set"}
+"""What `add` takes that means nothing without a task file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ class Wanted:
 def wanted_of(command: Command, environ: Mapping[str, str], verb: str = "run") -> Wanted:
     """What *verb* was typed with. Raises UsageError for what makes no sense whatever the box."""
     given = command.given
+    if verb == "add" and (needless := [option for name, option in _OF_A_FILE.items() if given.get(name)]):
+        raise UsageError(
+            f"{needless[0]} wants a task file: `gpudeck init` writes one; else a command goes to your queue"
+        )
     line = command_of(command.words, verb)
     gpus_asked: str | None = given.get("gpus")
     simulated = gpus_asked if gpus_asked is not None and gpus_asked.startswith("sim") else None

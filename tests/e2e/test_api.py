@@ -14,6 +14,7 @@ import pytest
 
 from gpudeck import AsyncDeck, Deck, DeckError, JobFailedError, NewTask
 from tests.e2e.decks import Deck as Running
+from tests.e2e.decks import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 ONE = """
@@ -153,6 +154,30 @@ def test_what_a_function_raises_is_raised_with_where_it_was(used: Deck, deck: Ru
     with pytest.raises(ValueError, match="invalid literal"):
         job.result()
     assert job.task.reason.startswith("exit 1: ValueError")
+
+
+def test_a_call_that_is_stopped_as_it_runs_again_has_no_result_of_before(used: Deck, deck: Running) -> None:
+    again = deck.folder / "again"
+
+    def fails_then_waits() -> None:
+        if not again.exists():
+            again.touch()
+            raise ValueError
+        time.sleep(600)
+
+    job = used.executor(deck.folder / "calls", gpus=0).submit(fails_then_waits)
+    assert isinstance(job.exception(60), ValueError)
+    used.retry(job.name)
+    until(lambda: not Path(f"{job.path}.result").exists())
+    job.cancel()
+    with pytest.raises(JobFailedError, match="is cancelled"):
+        job.result(60)
+
+
+def test_the_queue_refuses_what_means_nothing_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(DeckError, match="--needs wants a task file"):
+        Deck(queue=True).add("true", gpus=0, needs=["a"])
 
 
 def test_a_call_that_was_cancelled_says_so(used: Deck, deck: Running) -> None:

@@ -28,7 +28,6 @@ matrix.seed = [1, 2, 3]
 @asynccontextmanager
 async def agent(deck: Deck) -> AsyncIterator[Any]:
     """Asks a tool: its name and arguments."""
-    deck.write(FILE)
     server = StdioServerParameters(
         command=sys.executable, args=["-P", "-m", "gpudeck", "mcp"], env=dict(deck.env), cwd=str(deck.folder)
     )
@@ -43,6 +42,7 @@ async def agent(deck: Deck) -> AsyncIterator[Any]:
 
 
 async def test_an_agent_submits_waits_triages_and_compares(deck: Deck) -> None:
+    deck.write(FILE)
     async with agent(deck) as ask:
         shown = await ask("submit", command="echo ::gpudeck acc=0.9", name="mine", gpus=0)
         assert 'name = "mine"' in shown
@@ -67,6 +67,7 @@ async def test_an_agent_submits_waits_triages_and_compares(deck: Deck) -> None:
 
 
 async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:
+    deck.write(FILE)
     async with agent(deck) as ask:
         assert "error (exit code 2)" in await ask("cancel", select="nope")
         assert "several tasks" in await ask("triage", task="t-*")
@@ -75,11 +76,24 @@ async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:
 
 
 async def test_there_are_at_most_ten_tools_and_each_says_what_it_does(deck: Deck) -> None:
+    deck.write(FILE)
     async with agent(deck) as ask:
         tools = (await ask.client.list_tools()).tools
         assert len(tools) <= 10
         assert all(tool.description for tool in tools)
         assert "never start a training yourself" in ask.client.instructions
+
+
+async def test_without_a_task_file_the_queue_is_meant_also_where_it_is_empty(deck: Deck) -> None:
+    deck.env["XDG_STATE_HOME"] = str(deck.folder / "state")
+    async with agent(deck) as ask:
+        assert 'name = "one"' in await ask("submit", command="exit 3", name="one", gpus=0)
+        assert (await ask("submit", command="exit 3", name="one", gpus=0, dry_run=False)).startswith("one")
+        while "nothing more runs" not in (told := await ask("wait", seconds=60)):
+            pass
+        assert told == "nothing more runs: 1 failed"
+        assert "'*' means all" in await ask("cancel", select=" ")
+    deck.command("stop", "--queue")
 
 
 def test_without_the_extra_it_says_what_to_install(deck: Deck) -> None:
