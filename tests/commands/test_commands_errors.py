@@ -16,7 +16,7 @@ _OF_SELECTORS = [
 _OWN_WORDS = {"completion": ["tcsh"], "init": ["--gpus", "-1"], "service": ["nonsense"], "gpus": ["drain"]}
 _TAKES_A_FILE = sorted(
     name for name, verb in VERBS.items()
-    if not verb.hidden and name not in ("run", "add", "attach", "schema", "gpus", "clean", "doctor", *_OWN_WORDS)
+    if not verb.hidden and name not in ("run", "add", "mcp", "attach", "schema", "gpus", "clean", "doctor", *_OWN_WORDS)
 )  # fmt: skip
 
 

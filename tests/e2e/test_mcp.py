@@ -96,6 +96,12 @@ async def test_without_a_task_file_the_queue_is_meant_also_where_it_is_empty(dec
     deck.command("stop", "--queue")
 
 
+def test_a_task_file_that_is_not_there_is_refused(deck: Deck) -> None:
+    ended = deck.command("mcp", "nope.toml")
+    assert ended.code == 2
+    assert "nope.toml" in ended.err
+
+
 def test_without_the_extra_it_says_what_to_install(deck: Deck) -> None:
     deck.write(FILE)
     hidden = (
