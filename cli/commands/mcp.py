@@ -50,11 +50,14 @@ def run(command: Command) -> int:
 def _place(command: Command) -> Place:
     """The deck of the folder, else the queue, also where nothing was ever put into it."""
     try:
-        return Place.of(command)
+        place = Place.of(command)
     except UsageError:
         if command.file is not None:
             raise
         return Place(queue_file(), command.options(), os.environ)
+    if place.path != queue_file():
+        place.refuse_missing(command.file)
+    return place
 
 
 def server_of(place: Place) -> MCPServer[Any]:
