@@ -27,8 +27,12 @@ test-all: test  ## all tests but those that need a GPU; of the sets, those that 
 	$(PY) -m pytest -m "$(shell echo $(filter-out soak, $(SETS)) | sed 's/ / or /g')"
 	$(PY) -m pytest -m soak
 
-$(SETS):  ## the tests of one set
+$(filter-out soak, $(SETS)):  ## the tests of one set
 	$(PY) -m pytest -m $@
+
+soak:  ## that set, then as many simulated worlds as 20 minutes give, each with a seed of its own
+	$(PY) -m pytest -m $@
+	$(PY) -m tests.sim --first $$(date +%s) --minutes 20
 
 gpu:  ## on a box with an NVIDIA GPU, eight minutes at most: what it saw goes to docs/dev/gpus-seen/
 	$(PY) -m pytest -m gpu --record; held=$$?; $(PY) docs/generate.py; exit $$held

@@ -1,8 +1,9 @@
-"""Many jobs at once on a node that has no time for them: each tells its own command's end."""
+"""Many jobs at once on a node that has no time for them, and many lines at the very moment when time is up."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,23 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.job_rig import Node, ended_in, order_in
-from tests.inside.adapters import jobfiles, script
+from tests.inside.adapters import WRAPPER, jobfiles, script
 
 JOBS = 100
 AT_ONCE = 16
+LISTENING = """\
+heard=0
+gd_before_limit() { heard=$((heard + 1)); }
+exec 7<> <(:)
+for ((said = 0; said < 4000; said++)); do
+    echo "limit;" >&7
+    printf -v pause 0.0000%02d $((RANDOM % 60 + 1))
+    gd_await "$pause"
+    gd_hear
+done
+[ "$heard" = "$said" ]
+"""
+"""The time that bash has to read a line is up before it, in it, and when its end has just been read."""
 
 
 def ended(folder: Path, job: int, *argv: str) -> tuple[int, int | None]:
@@ -37,3 +51,9 @@ def test_the_ends_of_a_hundred_short_commands_are_all_told(tmp_path: Path) -> No
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ends = list(pool.map(run, range(1, JOBS + 1)))
     assert ends == [(0, 0)] * JOBS
+
+
+def test_each_line_is_heeded_once_wherever_in_it_the_time_is_up() -> None:
+    functions = WRAPPER.partition("\ngd_listen\n")[0]
+    heard = subprocess.run(("bash", "-pc", f"{functions}\n{LISTENING}"), timeout=60, capture_output=True, check=False)
+    assert heard.returncode == 0, heard.stderr

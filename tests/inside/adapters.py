@@ -49,6 +49,7 @@ from gpudeck.engine.adapters.slurm.parse import (
 )
 from gpudeck.engine.adapters.slurm.script import (
     SBATCH,
+    WRAPPER,
     array_script,
     asks,
     ignored_nodelist,

@@ -107,13 +107,14 @@ gd_end() {  # what to tell, our own exit code
     exit "$2"
 }
 
-# What happens: lines in a pipe, from this shell's traps and from the watcher. This shell waits for them and looks after
-# the command in between: a `wait` that a trapped signal ends may lose a code that it has just got (bash 5.2).
+# What happens: lines in a pipe, from this shell's traps and from the watcher, each with ";" at its end. This shell waits
+# for them and looks after the command in between: a `wait` that a trapped signal ends may lose a code that it has just
+# got (bash 5.2).
 
 gd_listen() {
     exec 7<> <(:)
-    trap 'gd_woken=1; echo term >&7' TERM INT
-    trap 'gd_woken=1; echo limit >&7' USR2
+    trap 'gd_woken=1; echo "term;" >&7' TERM INT
+    trap 'gd_woken=1; echo "limit;" >&7' USR2
     trap gd_woken=1 HUP QUIT USR1 ALRM
 }
 
@@ -126,25 +127,26 @@ gd_watch() {  # all that looks at the shared folder: should that hang, the main 
             claim=''
             read -r claim <"$gd_files.claim"
             if [ "$claim" = "$gd_job" ]; then
-                echo "$beat" >"$gd_files.alive" && echo seen >&7
+                echo "$beat" >"$gd_files.alive" && echo "seen;" >&7
             else
-                case $claim$(stat -- "$gd_files.claim" 2>&1) in ?*' File: '* | *'No such file'*) echo lost >&7 ;; esac
+                case $claim$(stat -- "$gd_files.claim" 2>&1) in ?*' File: '* | *'No such file'*) echo "lost;" >&7 ;; esac
             fi
             : >"$gd_files.look" && rm -f -- "$gd_files.look"  # a client of NFS then looks at the folder anew
         fi
         if [ -e "$gd_files.stop" ] && read -r line <"$gd_files.stop" && [ "$line" != "$stop" ]; then
             stop=$line
-            echo "stop $line" >&7
+            echo "stop $line;" >&7
         fi
         if [ -e "$gd_files.warn" ] && read -r line <"$gd_files.warn" && [ "$line" != "$warn" ]; then
             warn=$line
-            echo "warn $line" >&7
+            echo "warn $line;" >&7
         fi
         read -r -t 1 -u 6 line
     done
 }
 
 gd_heed() {  # one of these lines
+    set -- "${1%;}"
     gd_clock
     case $1 in
         seen)
@@ -182,8 +184,8 @@ gd_before_limit() {  # Slurm may say so much too soon: what is left is not given
 gd_await() {  # heeds the next line, if it comes within so many seconds
     local line='' rest=''
     if ! IFS= read -r -t "$1" -u 7 line; then
-        [ -n "$line" ] || return
-        IFS= read -r -u 7 rest  # the time was up in the middle of it
+        # The time may be up in the middle of a line, and when bash has just read the end of it.
+        case $line in '') return ;; *\;) ;; *) IFS= read -r -u 7 rest ;; esac
     fi
     gd_heed "$line$rest"
 }
