@@ -23,6 +23,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "POLL_S", 0.02)
 
 
+CHAIN = "import os, pathlib\nfor _ in range(300):\n if os.fork(): os._exit(0)\npathlib.Path('last').touch()"
 FEATURES = [Features(), Features(pidfd=False), Features(subreaper=False), Features(children_files=False)]
 
 
@@ -81,6 +82,16 @@ async def test_leftovers_are_waited_for_whatever_the_kernel_offers(rig: Rig, fea
     assert (await rig.leader_end(token)).code == 3
     (rig.folder / "go").touch()
     await rig.tree_end(token)
+    assert (rig.folder / "last").exists()
+
+
+@pytest.mark.parametrize("children_files", [True, False])
+@launched
+async def test_processes_that_each_leave_another_and_end_are_followed_to_the_last(
+    rig: Rig, children_files: bool
+) -> None:
+    rig.replace_launcher(features=Features(children_files=children_files))
+    await rig.tree_end(rig.start(PYTHON, "-c", CHAIN, leftovers="wait"))
     assert (rig.folder / "last").exists()
 
 

@@ -184,7 +184,7 @@ class Attempts:
         if attempt.command == (pid, start_ticks) and attempt.wrapper is None:
             self._command_died(attempt, exit_code)
         elif attempt.leader_ended:
-            self.look(attempt)
+            self._loop.call_soon(self.look, attempt)  # it sweeps, and a sweep may have told us of this
         elif not proc.is_live(*attempt.identity):
             attempt.reaped.append((start_ticks, pid, exit_code))
 
@@ -320,15 +320,16 @@ class Attempts:
         roots: set[int] = set()
         found: dict[int, Stat] = {}
         for _ in range(_SWEEPS):
-            self.orphans.sweep()
+            # What dies under a sweep or a walk hands its children to us: only a sweep that finds no dead tells that
+            # nobody is left, and only two equal ones prove a picture.
+            settled = self.orphans.sweep()
             before, roots = roots, {orphan.pid for orphan in self.orphans.of(attempt.token)}
             if attempt.token not in self.by_token or self.orphans.unclear:
                 return
-            if not roots:
+            if settled and not roots:
                 self._gone(attempt)
                 return
-            # A process that dies under the walk hands its children to us: only two equal sweeps prove a picture.
-            if roots == before and all(pid in found and found[pid].live for pid in roots):
+            if settled and roots == before and all(pid in found and found[pid].live for pid in roots):
                 self.orphans.note(found.values(), attempt.token)
                 self._judge(attempt, split(found, attempt.pid))
                 return

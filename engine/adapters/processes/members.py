@@ -261,14 +261,18 @@ class Orphans:
             return seen[1]
         return self._sessions.get(process.session) or self._sessions.get(process.group) or ""
 
-    def sweep(self) -> None:
-        """Look at our children: take in new orphans, reap dead ones."""
+    def sweep(self) -> bool:
+        """Look at our children: take in new orphans, reap dead ones. False: some were dead, and what these left may
+        have become our child since the look."""
+        settled = True
         for pid in self._children():
             if pid not in self._wrappers and pid not in self._orphans:
                 process = proc.stat(pid)
                 # What shares our session is a helper that some other part of the engine started and reaps.
                 if process is not None and process.session != self._session and process.ppid == os.getpid():
                     self._take_in(process)
+                    settled = settled and process.live
+        return settled
 
     def close(self) -> None:
         """Let go of all."""
