@@ -136,8 +136,9 @@ def _one_halt(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_other(running: RunOptions, given: RunOptions) -> None:
-    """Raises UsageError where an engine runs the deck with other options than are given now."""
-    for name, new, old in _others(running, given):
+    """Raises UsageError where an engine runs the deck with other options than are given now. What comes along with a
+    start is asked of it later."""
+    for name, new, old in _others(running, replace(given, also=())):
         raise UsageError(
             f"{_said(name, new)}: the engine that runs this deck was started with {_said(name, old)}; "
             f"`gpudeck stop` ends it and no task, then start the deck with other options"

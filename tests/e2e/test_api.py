@@ -120,10 +120,12 @@ def test_what_happens_is_told_until_the_engine_ends(used: Deck) -> None:
 def test_the_same_for_asyncio(used: Deck) -> None:
     async def run() -> list[str]:
         deck = AsyncDeck(used.file)
-        names = await asyncio.gather(deck.add("true", gpus=0, name="x"), deck.add("false", gpus=0, name="y"))
+        commands = ("true", "false", "true", "false")
+        adds = (deck.add(command, gpus=0, name=f"t{place}") for place, command in enumerate(commands))
+        names = await asyncio.gather(*adds)  # the first that finds no engine starts one
         return [task.state for name in names for task in await deck.wait(name, timeout_s=60)]
 
-    assert asyncio.run(run()) == ["succeeded", "failed"]
+    assert asyncio.run(run()) == ["succeeded", "failed", "succeeded", "failed"]
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
