@@ -167,6 +167,10 @@ class Deck:
     unwritable: str = ""
     """Why the journal cannot be written; empty while it can."""
     no_starts_until: float = -1e9
+    wall_ahead: float = 0.0
+    """Seconds since the epoch less those of this boot, at the last step; 0: there was none."""
+    opens_at: float = -1e9
+    """When to look again whether the hours of `begin` and `between` have come."""
     quiet: bool = False
     """Whoever started this engine has something to say before the first start."""
     unopened: bool = True

@@ -8,7 +8,7 @@ from . import events as e
 from . import inputs as i
 from .deck import Deck, Task
 from .effects import CheckDone, Gather, Launch
-from .fit import bar, host_obstacle, need_of, starts_barred
+from .fit import bar, host_obstacle, hours_shut, need_of, starts_barred
 from .gone import doing
 from .phases import Queued
 from .readiness import arrivals, cached_by_outputs, cached_now, has_succeeded, reconsider, unproven
@@ -18,6 +18,8 @@ from .turn import Turn
 
 LOOK_PATIENCE_S = 2.0
 """Outputs on a file server that does not answer keep other tasks from starting no longer than this."""
+LONGEST_TRUST_S = 600.0
+"""How far ahead a time of day is trusted: the box's clock may be set."""
 
 
 def arrive(turn: Turn) -> None:
@@ -89,6 +91,18 @@ def fill(turn: Turn) -> None:
     while (choice := _picked(deck, turn.at)).placement is not None:
         start(turn, choice.placement)
     gather(turn, choice.reservation)
+    _await_hours(deck, turn.at)
+
+
+def _await_hours(deck: Deck, at: float) -> None:
+    """Look again when they come; sooner, where they are far away, since the clock may be set meanwhile."""
+    shut = hours_shut(deck, at)
+    if shut is None:
+        return
+    look_at = min(shut[0], at + LONGEST_TRUST_S)
+    if not at < deck.opens_at <= look_at + 1:
+        deck.opens_at = look_at
+        deck.wake(look_at, "plan")
 
 
 def _picked(deck: Deck, at: float) -> Choice:

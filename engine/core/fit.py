@@ -11,8 +11,8 @@ from .devices import GANG_PROBE_S, Gpu, by_node, gib
 from .gpu_names import means
 
 ObstacleKind = Literal[
-    "ended", "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",
-    "max_parallel", "outputs", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
+    "ended", "paused", "halted", "stopping", "disk", "later", "hours", "held", "checking", "needs", "after", "round",
+    "backoff", "max_parallel", "outputs", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
     "lost", "unread", "claimed", "foreign", "quiet", "drained", "quarantined", "not allowed", "slots", "exclusive",
     "gpu_memory", "left out", "submitted", "pending",
 ]  # fmt: skip
@@ -179,6 +179,21 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
         return Obstacle("later", "the command that started the engine has still to say what it came for")
     if at < deck.no_starts_until:
         return Obstacle("later", f"the last start was refused; next try in {duration(deck.no_starts_until - at)}")
+    if (shut := hours_shut(deck, at)) is not None:
+        opens_at, why = shut
+        return Obstacle("hours", f"{why}, in {duration(opens_at - at)}")
+    return None
+
+
+def hours_shut(deck: Deck, at: float) -> tuple[float, str] | None:
+    """When the hours come in which tasks may start, and why not before; None: they are now."""
+    begin, between, wall = deck.settings.begin, deck.settings.between, at + deck.wall_ahead
+    if not deck.wall_ahead:
+        return None
+    if begin is not None and (opens := begin.next(deck.run.started_wall)) > wall:
+        return opens - deck.wall_ahead, f"nothing starts before {begin} (begin)"
+    if between is not None and (opens := between.opens(wall)) > wall:
+        return opens - deck.wall_ahead, f"nothing starts before {between.first} (between = {between})"
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .build import build
@@ -11,7 +11,7 @@ from .deck import Deck, Task
 from .devices import Gpu
 from .learned import Entry
 from .phases import ACTIVE, QUEUED, Attempt, Backoff, Queued, Starting, Unknown, Waiting
-from .spec import DeckFile
+from .spec import DeckFile, DeckSettings
 
 if TYPE_CHECKING:
     from .simulate import Ahead
@@ -57,7 +57,7 @@ def forecast(deck: Deck, at: float) -> Forecast:
     measured = sum(item.seconds is not None for item in left)
     if stands_still(deck) or (left and not measured):
         return Forecast(None, len(left) - measured)
-    span_s = _simulated_s(deck, left) if len(left) <= SIMULATED else _shared_out_s(deck, left)
+    span_s = _simulated_s(deck, left, at) if len(left) <= SIMULATED else _shared_out_s(deck, left)
     return Forecast(max([span_s, *(item.bound_s for item in left)]), len(left) - measured)
 
 
@@ -103,13 +103,13 @@ def gpu_slots(deck: Deck) -> int:
 # -- simulated --------------------------------------------------------------------------------------------------------
 
 
-def _simulated_s(deck: Deck, left: Sequence[_Left]) -> float:
+def _simulated_s(deck: Deck, left: Sequence[_Left], at: float) -> float:
     """A deck of what is left, in which that runs on which runs now."""
     from .simulate import simulate  # the whole core, which those that only show a forecast do not need
 
     by_name = {item.task.name: item for item in left}
     rest = build(
-        DeckFile("", "", deck.settings, tuple(item.task.begun_spec for item in left)),
+        DeckFile("", "", _from_now(deck, at), tuple(item.task.begun_spec for item in left)),
         gpus=[_as_it_is(gpu) for gpu in list(deck.gpus.values())],
         cores=deck.cores,
         on_cpu=deck.on_cpu,
@@ -131,10 +131,17 @@ def _simulated_s(deck: Deck, left: Sequence[_Left]) -> float:
         done=lambda task: task.name in done,
         guess_s=0.0,
         memory_mib=deck.memory_total_mib or None,
-        wall=deck.run.started_wall,
+        wall=at + deck.wall_ahead,
         ahead=ahead,
     )
     return max((item.end_s for item in planned), default=0.0)
+
+
+def _from_now(deck: Deck, at: float) -> DeckSettings:
+    """A run that begins now waits for no time of day that this one has waited for."""
+    begin, wall = deck.settings.begin, at + deck.wall_ahead
+    over = begin is not None and begin.next(deck.run.started_wall) <= wall
+    return replace(deck.settings, begin=None) if over else deck.settings
 
 
 def _as_it_is(gpu: Gpu) -> Gpu:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Literal
 
+from .hours import Clock, Hours
 from .selector import is_glob
 
 
@@ -306,6 +307,10 @@ class DeckSettings:
     rerun_stale: bool = False
     order: Literal["file", "longest"] = "file"
     halt: Halt | None = None
+    begin: Clock | None = None
+    """Nothing starts before; a time of day is the first one since the run was started."""
+    between: Hours | None = None
+    """Nothing starts outside; what runs goes on."""
     foreign: Literal["avoid", "fit", "ignore"] = "avoid"
     foreign_memory_mib: int = 1024
     foreign_quiet_s: float = 60.0

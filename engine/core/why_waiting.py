@@ -118,9 +118,10 @@ def _gist(obstacles: list[Obstacle]) -> str:
     return "every GPU is busy" if busy and len(obstacles) > 1 else obstacles[0].text
 
 
-_CLEARS_ITSELF: frozenset[ObstacleKind] = frozenset(
-    {"disk", "later", "checking", "backoff", "memory", "lost", "unread", "claimed", "foreign", "quiet", "quarantined"}
-)
+_CLEARS_ITSELF: frozenset[ObstacleKind] = frozenset({
+    "disk", "later", "hours", "checking", "backoff", "memory", "lost", "unread", "claimed", "foreign", "quiet",
+    "quarantined",
+})  # fmt: skip
 """Obstacles that may go although nothing of ours ends and no user acts."""
 
 

@@ -200,6 +200,14 @@ DECK: Table = keys_of(
             {"type": "string", "pattern": r"^(never|(soon|now),\s*fail=\d+(\.\d+)?%?)$"},
         ),
     ),
+    begin=Key(
+        "nothing starts before; a time of day is the first one after the run was started",
+        kinds.other("time of day, or date and time", units.clock, {"type": "string", "pattern": units.CLOCK}),
+    ),
+    between=Key(
+        'nothing starts outside, "20:00-08:00"; what runs goes on',
+        kinds.other("two times of day", units.hours, {"type": "string", "pattern": units.HOURS}),
+    ),
     foreign=Key("GPUs that others use"),
     foreign_memory=Key("unexplained memory above this is somebody else's", kinds.size()),
     foreign_quiet=Key("a GPU that others left is free after this", kinds.duration()),

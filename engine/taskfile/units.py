@@ -6,7 +6,9 @@ import math
 import re
 import signal
 from collections.abc import Iterable, Sequence
+from datetime import date
 
+from ..core.hours import Clock, Hours
 from ..core.spec import Halt
 from .problems import BadValueError
 from .values import is_list, is_table, shown
@@ -111,6 +113,35 @@ def halt(value: object) -> Halt | None:
     if number < 1 or not number.is_integer():
         raise BadValueError(f"needs a whole number of failures, at least 1, got {shown(value)}")
     return Halt(when, fail=int(number))
+
+
+_TIME = r"([01]?\d|2[0-3]):([0-5]\d)"
+CLOCK = rf"^(\d{{4}}-\d\d-\d\d )?{_TIME}$"
+HOURS = rf"^{_TIME}-{_TIME}$"
+
+
+def clock(value: object) -> Clock:
+    """ "22:00", or "2026-12-01 22:00"."""
+    match = re.fullmatch(CLOCK, value) if isinstance(value, str) else None
+    if match is None:
+        example = '"22:00" or "2026-12-01 22:00"'
+        raise BadValueError(f"must be a time of day, or a date and a time, such as {example}, got {shown(value)}")
+    try:
+        day = None if match[1] is None else date.fromisoformat(match[1].strip())
+    except ValueError:
+        raise BadValueError(f"has a date that no calendar has, got {shown(value)}") from None
+    return Clock(int(match[2]), int(match[3]), None if day is None else (day.year, day.month, day.day))
+
+
+def hours(value: object) -> Hours:
+    """ "20:00-08:00"."""
+    match = re.fullmatch(HOURS, value.replace(" ", "")) if isinstance(value, str) else None
+    if match is None:
+        raise BadValueError(f'must be two times of day, such as "20:00-08:00", got {shown(value)}')
+    first, last = (Clock(int(match[at]), int(match[at + 1])) for at in (1, 3))
+    if first == last:
+        raise BadValueError(f"needs two different times, got {shown(value)}")
+    return Hours(first, last)
 
 
 def gpu_ids(value: object) -> tuple[str, ...]:

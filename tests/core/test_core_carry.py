@@ -22,7 +22,7 @@ TOLD_OF_GPUS = {
 TOLD_OF_ENTRIES = {"name", "tasks", "running", "rekeyed"}
 LIVE_OF_DECK = (
     "memory_mib", "memory_at", "memory_most_mib", "memory_total_mib", "paused", "stopping", "unwritable",
-    "no_starts_until", "quiet",
+    "no_starts_until", "wall_ahead", "quiet",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudeck.engine.core.hours import Clock, Hours
 from gpudeck.engine.core.spec import DeckSettings, Halt
 from gpudeck.engine.errors import TaskFileError, UsageError
 from tests.inside.taskfile import (
@@ -195,6 +196,8 @@ rerun_stale = true
 order = "longest"
 round_barrier = "ended"
 halt = "soon,fail=30%"
+begin = "2026-12-01 22:00"
+between = "20:00-8:30"
 foreign = "fit"
 foreign_memory = "512MiB"
 foreign_quiet = "5m"
@@ -207,7 +210,7 @@ reload = "off"
     )
     expected = DeckSettings(
         "n", ("7", "6"), {"6": 2, "7": 2}, 3, "fail", "/l", "/s", False, True, "longest",
-        Halt("soon", fail_percent=30.0),
+        Halt("soon", fail_percent=30.0), Clock(22, 0, (2026, 12, 1)), Hours(Clock(20, 0), Clock(8, 30)),
         "fit", 512, 300.0, 1, 0, 30.0, "off", "local",
     )  # fmt: skip
     assert load_settings("tasks.toml") == expected == load("tasks.toml").settings
