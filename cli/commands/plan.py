@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from math import inf, nextafter
 
 from ...engine.adapters import host
 from ...engine.adapters.slurm.cluster import partition_names
@@ -36,7 +36,7 @@ from ...engine.submit.jobs import NOTHING, Waits, waits_of
 from ...engine.submit.target import Target
 from ...engine.taskfile.fit import check_fit
 from ...engine.taskfile.problems import BadValueError, did_you_mean
-from ...engine.taskfile.units import duration_s
+from ...engine.taskfile.units import clock, duration_s
 from ...engine.text import columns_of, duration, names_text, plural
 
 
@@ -97,13 +97,9 @@ def run(command: Command) -> int:
 
 def seconds_until(text: str, now: datetime) -> float:
     """From *now* until "08:00", the next time that it is so late; or "10h". Raises UsageError."""
-    if _CLOCK.fullmatch(text):
-        hours, minutes = map(int, text.split(":"))
-        if hours < 24 and minutes < 60:
-            at = now.replace(hour=hours, minute=minutes, second=0, microsecond=0)
-            return ((at if at > now else at + timedelta(days=1)) - now).total_seconds()
+    wall = now.timestamp()
     try:
-        return duration_s(text)
+        return clock(text).next(nextafter(wall, inf)) - wall if ":" in text else duration_s(text)
     except BadValueError:
         raise UsageError(f'--until wants a time such as "08:00", or a duration such as "10h", got {text!r}') from None
 
@@ -119,7 +115,6 @@ def _by(rows: Sequence[Row], until_s: float, text: str) -> str:
     return f"{when}: {len(names) - len(missing)} of {len(names)} tasks will be done{rest}"
 
 
-_CLOCK = re.compile(r"\d{1,2}:\d{2}")
 _SUCCESSES = (Succeeded, Cached)
 
 _COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note")

@@ -43,9 +43,8 @@ class Hours:
 
     def opens(self, wall: float) -> float:
         """*wall* itself within these hours, else the next moment in which they begin."""
-        now = datetime.fromtimestamp(wall)
-        minute, first, last = (hour * 60 + minutes for hour, minutes in (
-            (now.hour, now.minute), (self.first.hour, self.first.minute), (self.last.hour, self.last.minute)
-        ))  # fmt: skip
-        within = first <= minute < last if first < last else minute >= first or minute < last
+        moment = datetime.fromtimestamp(wall)
+        now = moment.hour, moment.minute
+        first, last = (self.first.hour, self.first.minute), (self.last.hour, self.last.minute)
+        within = first <= now < last if first < last else now >= first or now < last
         return wall if within else self.first.next(wall)
