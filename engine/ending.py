@@ -156,4 +156,4 @@ class Ending:
 
     def _code_of_tasks(self) -> int:
         counts = counts_of(self._deck)
-        return 0 if counts.succeeded + counts.cached == counts.total else 1
+        return 0 if counts.all_well else 1

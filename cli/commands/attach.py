@@ -142,7 +142,7 @@ def _show(place: Place, connection: Connection, output: WatchOutput, since: floa
             counts = picture.head.counts
             ended = f"run {picture.head.run} has ended: {counts_text(counts)}; `gpudeck status` shows it"
             print(place.hints.completed(ended))
-            return 0 if counts.succeeded + counts.cached == counts.total else 1
+            return 0 if counts.all_well else 1
         if output.gone:
             return _BROKEN_PIPE
     raise AssertionError("an engine's story ends with its run, or with the engine")

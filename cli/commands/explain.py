@@ -91,6 +91,9 @@ def _instead(row: TaskRow) -> str:
         return done + _outdated(row)
     if row.state == "cancelled":
         return f"was cancelled: `gpudeck retry {row.name}` runs it again"
+    if row.state == "pruned":
+        again = f"`gpudeck retry {row.name}` goes on with it, and judges it at its next point only"
+        return f"was {row.reason or 'pruned'}: {again}"
     if row.state == "failed":
         return f"has failed ({row.reason}): `gpudeck retry {row.name}` runs it again"
     return f"is {row.state}: it starts with the next turn"

@@ -24,7 +24,7 @@ from ...engine.core.events import Outcome
 from ...engine.core.fit import memory_in_words
 from ...engine.core.gone import doing
 from ...engine.core.marks import is_of_other_work
-from ...engine.core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
+from ...engine.core.phases import FINAL, NAMES, Cached, Cancelled, Failed, Phase, Pruned, Succeeded
 from ...engine.core.simulate import Ahead, Planned, simulate
 from ...engine.core.spec import TaskSpec
 from ...engine.decks.cluster import submitted, submitted_note
@@ -168,8 +168,8 @@ def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str], renamed
 def _state(task: Task, phase: Phase) -> str:
     if not task.selected:
         return "left out"
-    if isinstance(phase, (Failed, Cancelled)):
-        return "failed and stays so" if isinstance(phase, Failed) else "cancelled"
+    if isinstance(phase, (Failed, Cancelled, Pruned)):
+        return "failed and stays so" if isinstance(phase, Failed) else NAMES[type(phase)]
     return "done earlier" if isinstance(phase, _SUCCESSES) else "would not start"
 
 

@@ -18,7 +18,7 @@ from .screen import Screen
 
 _TONES: dict[str, Tone] = {
     "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
-    "backoff": "warn", "running": "bold", "starting": "bold", "stopping": "warn", "closing": "bold",
+    "pruned": "warn", "backoff": "warn", "running": "bold", "starting": "bold", "stopping": "warn", "closing": "bold",
 }  # fmt: skip
 _YET_TO_START = frozenset({"waiting", "queued", "blocked"})
 """What an earlier attempt had and took is told with the attempts."""

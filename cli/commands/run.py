@@ -149,8 +149,8 @@ def exit_of(row: TaskRow, asked: signal.Signals | None) -> int:
 
 def last_words(row: TaskRow) -> str:
     """What its own output does not tell of its end; "" for nothing."""
-    if row.state == "cancelled":
-        return f"{row.name} was cancelled"
+    if row.state in ("cancelled", "pruned"):
+        return f"{row.name} was {row.state}"
     if row.state == "failed" and row.kind != "exit":
         return f"{row.name}: {row.reason}"
     return ""

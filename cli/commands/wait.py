@@ -18,8 +18,8 @@ TIMED_OUT = 124
 
 
 def run(command: Command) -> int:
-    """Returns 0 when all succeeded or were done earlier, 1 when not, 3 when only another machine can tell, 124 when the
-    time is over."""
+    """Returns 0 when all succeeded, were done earlier or pruned, 1 when not, 3 when only another machine can tell, 124
+    when the time is over."""
     timeout_s = option_s("--timeout", command.given.get("timeout"))
     waited = wait(Place.of(command), command.words, timeout_s)
     code = _told(waited)
@@ -36,7 +36,7 @@ def _told(waited: Waited) -> int:
         return TIMED_OUT
     if waited.how == "elsewhere":
         return EngineUnavailableError.exit_code
-    if not (bad := waited.open):
+    if not (bad := [row for row in waited.open if row.state != "pruned"]):
         return 0
     names = field_text(names_text([row.name for row in bad]))
     settled = "" if waited.how == "settled" else "; without an engine nothing of that changes"

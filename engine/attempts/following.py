@@ -12,7 +12,7 @@ from typing import Any
 
 from ..adapters.background import Background
 from ..core.deck import Deck, Task
-from ..core.inputs import Progressed
+from ..core.inputs import Progressed, ReachedPoint
 from ..core.phases import Attempt, Closing, Running, Stopping
 from ..core.readings import GpuReading
 from ..logs.files import AttemptPaths
@@ -276,6 +276,9 @@ class Following:
         for number, line in answer.get("hits", ()):
             if (found := self._numbered.get(number)) is not None:
                 self._rules.pattern(found, line)
+        for number, metric, point, value in answer.get("points", ()):
+            if (found := self._numbered.get(number)) is not None:
+                self._post(ReachedPoint(found.token, metric, point, value))
         if "judge" in answer and (found := self._numbered.get(answer["judge"])) is not None:
             self._judged(found)
         if "final" in answer:

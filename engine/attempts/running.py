@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.deck import Deck, Task
-from ..core.spec import Metric, TaskSpec
+from ..core.spec import Metric, Prune, TaskSpec
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.follow import METRIC, PROGRESS, WATCH
 from ..text import command_text
@@ -151,6 +151,7 @@ class Followed:
             "most_bytes": watch.log_size_mib << 20 if watch is not None and watch.log_size_mib is not None else None,
             "was_large": self.large,
             "pattern": pattern,
+            "prune": _points(extras.prune),
             "known": {
                 name: [last, self.best.get(name), () if place else self.curve]
                 for place, (name, last) in enumerate(self.metrics.items())
@@ -163,6 +164,12 @@ class Followed:
             place, metrics = what - METRIC, self.spec.extras.metrics
             return f"metric {metrics[place].name}" if place < len(metrics) else ""
         return {PROGRESS: "progress", WATCH: "watch"}.get(what, "")
+
+
+def _points(prune: Prune | None) -> dict[str, Any] | None:
+    if prune is None:
+        return None
+    return {"metric": prune.metric, "name": prune.name, "by": "max" if prune.is_max else "min", "at": prune.at}
 
 
 def _metric(metric: Metric, without: Collection[str]) -> dict[str, Any]:

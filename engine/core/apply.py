@@ -27,7 +27,7 @@ def apply(deck: Deck, fact: e.Fact) -> None:
     match fact:
         case e.AttemptStarting() | e.AttemptRunning() | e.AttemptEnded() | e.LeaderEnded() | e.StopRequested():
             attempt_fact(deck, fact)
-        case e.CancelRequested() | e.AttemptSubmitted():
+        case e.CancelRequested() | e.AttemptSubmitted() | e.PointReached():
             attempt_fact(deck, fact)
         case e.StartRevoked() | e.TaskCached() | e.TaskCancelled() | e.TaskRetried() | e.TaskAccepted():
             _task(deck, fact)

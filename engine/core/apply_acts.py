@@ -8,7 +8,7 @@ from . import events as e
 from .acts import Act, Held, Marked, Moved, Ranked, as_left, moved
 from .apply_run import LONGEST_WAIT_S, unsettle
 from .deck import Deck, Task
-from .phases import FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed, Queued, Succeeded, Waiting
+from .phases import FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed, Pruned, Queued, Succeeded, Waiting
 from .unasked import ask_for
 
 _RESTORED = (
@@ -83,7 +83,7 @@ def taken_back(deck: Deck, fact: e.TakenBack) -> None:
             until = min(before.phase.until, fact.at + LONGEST_WAIT_S)
             deck.move(task, replace(before.phase, until=until))
             deck.wake(until, "backoff", task.index)
-        case Succeeded() | Cached() | Failed() | Cancelled():
+        case Succeeded() | Cached() | Failed() | Cancelled() | Pruned():
             deck.move(task, before.phase)
             _settle_again(deck, task, before)
         case Waiting() | Queued() | Blocked():

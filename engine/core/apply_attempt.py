@@ -12,6 +12,7 @@ from .learned import SEEN_S
 from .node_faults import start_failed
 from .phases import (
     FINAL,
+    PRUNED,
     QUEUED,
     SUCCEEDED,
     WAITING,
@@ -26,16 +27,17 @@ from .phases import (
     Starting,
     Stopping,
 )
+from .prune import judge_anew, reached
 
 FAST_S = 60.0
 """An attempt that gets past this shows that its GPU works."""
 
-_BLAMELESS = frozenset({"cancelled", "interrupted", "port taken", "preempted", "node_fail"})
+_BLAMELESS = frozenset({"cancelled", "pruned", "interrupted", "port taken", "preempted", "node_fail"})
 """Reasons that say nothing about the command, however fast they came."""
 
 AttemptFact = (
     e.AttemptStarting | e.AttemptSubmitted | e.AttemptRunning | e.AttemptEnded | e.LeaderEnded | e.StopRequested
-    | e.CancelRequested
+    | e.CancelRequested | e.PointReached
 )  # fmt: skip
 
 
@@ -73,6 +75,8 @@ def attempt_fact(deck: Deck, fact: AttemptFact) -> None:
         case e.CancelRequested():
             attempt = _current(task, fact.attempt)
             attempt.unwanted, attempt.unwanted_by = True, fact.by
+        case e.PointReached():
+            reached(task, fact, _current(task, fact.attempt).fingerprint)
         case e.LeaderEnded():
             attempt = _current(task, fact.attempt)
             attempt.exited_at = fact.at
@@ -95,6 +99,8 @@ def _current(task: Task, number: int) -> Attempt:
 def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
     deck.known.add(task.name)
     task.decided = fact.fingerprint == task.spec.fingerprint
+    if task.ended and task.ended[-1].outcome.ok:
+        judge_anew(task)
     task.attempts = fact.attempt
     if fact.outputs != task.spec.outputs:
         deck.share_outputs(fact.outputs)
@@ -252,6 +258,9 @@ def _next_phase(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) 
             count_settled(deck, task)
         case "cancelled":
             deck.move(task, Cancelled(attempt.unwanted_by or _by(attempt, fact)))
+            count_settled(deck, task)
+        case "pruned":
+            deck.move(task, PRUNED)
             count_settled(deck, task)
         case "backoff":
             deck.move(task, Backoff(fact.until, fact.outcome, fact.until - fact.at, fact.wall))

@@ -20,6 +20,7 @@ from .phases import (
     Cached,
     Cancelled,
     Failed,
+    Pruned,
     Queued,
     Stopping,
     Succeeded,
@@ -133,6 +134,8 @@ def _taken_up(deck: Deck, task: Task, takes: frozenset[str]) -> bool:
             return bool(takes & {"failed", "all"})
         case Cancelled():
             return "cancelled" in takes
+        case Pruned():
+            return "all" in takes or ("changed" in takes and task.result != task.spec.fingerprint)
         case phase if isinstance(phase, FINAL):
             if task.result != task.spec.fingerprint and success_of(deck, task) is None:
                 return bool(takes & {"changed", "all"})
@@ -226,7 +229,7 @@ def _wake_probes(deck: Deck, probe_at: float) -> None:
 
 def _requeue(deck: Deck, task: Task | None) -> None:
     """Take back what a broken GPU has cost a task: once, for a task that fails elsewhere too fails by itself."""
-    if task is None or task.quarantine_requeues or isinstance(task.phase, (Succeeded, Cached, Cancelled)):
+    if task is None or task.quarantine_requeues or isinstance(task.phase, (Succeeded, Cached, Cancelled, Pruned)):
         return
     if isinstance(task.phase, Failed) and task.settled_in != deck.run.number:
         # It failed in an earlier run, and this one was not asked to take it up.

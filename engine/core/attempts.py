@@ -263,7 +263,7 @@ def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:
 def _why_stopped(task: Task, phase: Stopping) -> str:
     if phase.why == "timeout":
         return after_how_long(task)
-    return phase.by if phase.why == "watch" else by_whom(phase.by)
+    return phase.by if phase.why in ("watch", "pruned") else by_whom(phase.by)
 
 
 def after_how_long(task: Task) -> str:
@@ -301,7 +301,7 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
         attempt.peak_mib, attempt.left_behind, counts_as, never_ran, avoid,
     )  # fmt: skip
     turn.record(fact)
-    if other_work and takes_changed and fact.next in ("succeeded", "failed"):
+    if other_work and takes_changed and fact.next in ("succeeded", "failed", "pruned"):
         # It ended as what it was started as; the file has been changed since and wants something else.
         turn.record(e.TaskRetried(task.name, turn.at, e.CHANGED))
         reconsider(turn.deck, task)

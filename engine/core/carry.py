@@ -102,7 +102,7 @@ def _carry_learned(old: Deck, new: Deck) -> None:
         if before is not None:
             for known in (
                 "durations", "longest_s", "placed_s", "typical_s", "peak", "fast_failures", "past_minute",
-                "good_starts", "failed_starts",
+                "good_starts", "failed_starts", "reached",
             ):  # fmt: skip
                 setattr(entry, known, getattr(before, known))
 

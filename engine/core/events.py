@@ -13,17 +13,17 @@ from .spec import Policy
 
 Reason = Literal[
     "ok", "exit", "signal", "oom", "timeout", "missing output", "stale output", "watch", "spawn error", "lost",
-    "interrupted", "cancelled", "port taken", "preempted", "node_fail",
+    "interrupted", "cancelled", "port taken", "preempted", "node_fail", "pruned",
 ]  # fmt: skip
 """How an attempt ended. `exit` is a code that is not a success; `lost`: proven gone, its code unknown. `port
 taken`: a port that it was told to use was another process's. Of a cluster, `preempted`: a more urgent job took its
-place; `node_fail`: a node of it failed."""
+place; `node_fail`: a node of it failed. `pruned`: it was lost among its peers."""
 
 Cause = Literal["", "oom", "timeout", "preempted", "node_fail", "cancelled", "launch"]
 """Why an attempt ended, as a cluster says. `timeout`: its own limit; `cancelled`: by somebody who asked the cluster;
 `launch`: it could not start the job; empty: nothing that the exit code does not tell."""
 
-Next = Literal["succeeded", "failed", "cancelled", "backoff", "queued"]
+Next = Literal["succeeded", "failed", "cancelled", "pruned", "backoff", "queued"]
 """Where a task goes when its attempt has ended. `queued`: again at once, nothing charged."""
 
 
@@ -164,10 +164,25 @@ class StopRequested:
 
     task: str
     attempt: int
-    why: Literal["cancelled", "timeout", "interrupted", "watch"]
+    why: Literal["cancelled", "timeout", "interrupted", "watch", "pruned"]
     by: str
     at: float
     kill_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class PointReached:
+    """An attempt has come so far that its task is judged among its peers. With the same facts stands the stop, if that
+    is the verdict; it is not judged there again."""
+
+    task: str
+    attempt: int
+    metric: str
+    """ "val_loss:min"."""
+    point: float
+    """Share of its progress, as the task file has it."""
+    value: float | None
+    """The best until then; None: what it reported last is not a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,14 +445,14 @@ Fact = (
     RunStarted | RunEnded | OptionsChanged | TakesChanged | BoxRestarted | TaskCached | TermsFixed | AttemptStarting
     | StartRevoked | AttemptRunning | StopRequested | CancelRequested | LeaderEnded | AttemptEnded | TaskCancelled
     | TaskRetried | TaskAccepted | TaskHeld | PriorityChanged | DeckPaused | Halted | GpuQuarantined | GpuReleased
-    | GpuJoined | GpuMarked | ShardsFixed | TakenBack | AttemptSubmitted | ResultSpoilt
+    | GpuJoined | GpuMarked | ShardsFixed | TakenBack | AttemptSubmitted | ResultSpoilt | PointReached
 )  # fmt: skip
 
 FACTS: tuple[type[Fact], ...] = (
     RunStarted, RunEnded, OptionsChanged, TakesChanged, BoxRestarted, TaskCached, TermsFixed, AttemptStarting,
     StartRevoked, AttemptRunning, StopRequested, CancelRequested, LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried,
     TaskAccepted, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined, GpuReleased, GpuJoined, GpuMarked,
-    ShardsFixed, TakenBack, AttemptSubmitted, ResultSpoilt,
+    ShardsFixed, TakenBack, AttemptSubmitted, ResultSpoilt, PointReached,
 )  # fmt: skip
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""
 

@@ -19,6 +19,7 @@ class Standing(IntEnum):
     FAILED = 2
     """Failed for good, or an earlier round that is shut."""
     CANCELLED = 3
+    """Cancelled or pruned: its round does not wait for it, what needs it does not start."""
     BLOCKED = 4
 
 

@@ -152,6 +152,18 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
+class ReachedPoint:
+    """An attempt has passed a point of its `prune` table."""
+
+    token: str
+    metric: str
+    """ "val_loss:min": what it was followed by."""
+    point: float
+    value: float | None
+    """The best until then; None: what it reported last is not a number."""
+
+
+@dataclass(frozen=True, slots=True)
 class JournalState:
     """Whether the journal can be written."""
 
@@ -200,5 +212,5 @@ class Shutdown:
 
 Input = (
     Tick | Submitted | Pending | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked
-    | DevicesSampled | Progressed | Watched | JournalState | Verb | GpuVerb | Shutdown
+    | DevicesSampled | Progressed | Watched | ReachedPoint | JournalState | Verb | GpuVerb | Shutdown
 )  # fmt: skip

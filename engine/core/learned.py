@@ -84,6 +84,10 @@ class Entry:
     """Nodes of a cluster on which one of its tasks has started, when one last tried,"""
     failed_starts: set[str] = field(default_factory=set[str])
     """and those on which one could not."""
+    reached: dict[tuple[str, float], dict[str, tuple[str, float | None]]] = field(
+        default_factory=dict[tuple[str, float], "dict[str, tuple[str, float | None]]"]
+    )
+    """By metric and point of `prune`, and by task: the work, and its best value there (None: not a number)."""
 
     @property
     def is_large(self) -> bool:

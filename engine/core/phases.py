@@ -8,7 +8,7 @@ from typing import Literal
 from .events import Cause, Outcome, Terms
 from .spec import TaskSpec
 
-StopWhy = Literal["cancelled", "timeout", "interrupted", "watch"]
+StopWhy = Literal["cancelled", "timeout", "interrupted", "watch", "pruned"]
 
 
 @dataclass(slots=True)
@@ -185,6 +185,11 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class Pruned:
+    """Stopped because it was lost among its peers: neither done nor failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Blocked:
     """A need failed or an earlier round is closed; opens by itself when that is mended."""
 
@@ -202,34 +207,36 @@ class Unknown:
 
 Phase = (
     Waiting | Queued | Starting | Running | Stopping | Closing | Backoff | Succeeded | Cached | Failed | Cancelled
-    | Blocked | Unknown
+    | Pruned | Blocked | Unknown
 )  # fmt: skip
 
 WAITING, QUEUED, SUCCEEDED, CANCELLED, BLOCKED = Waiting(), Queued(), Succeeded(), Cancelled(), Blocked()
+PRUNED = Pruned()
 
 _ENDS: frozenset[type[Phase]] = frozenset({Succeeded, Failed, Cancelled, Backoff, Queued})
 
 LEGAL: dict[type[Phase], frozenset[type[Phase]]] = {
-    Waiting: frozenset({Queued, Blocked, Cancelled, Succeeded, Cached, Failed, Backoff}),
+    Waiting: frozenset({Queued, Blocked, Cancelled, Pruned, Succeeded, Cached, Failed, Backoff}),
     Queued: frozenset({Starting, Cached, Waiting, Blocked, Cancelled}),
     Starting: _ENDS | {Running, Stopping, Closing, Unknown},
     Running: _ENDS | {Stopping, Closing, Unknown},
-    Stopping: _ENDS | {Closing, Unknown},
-    Closing: _ENDS | {Unknown},
+    Stopping: _ENDS | {Pruned, Closing, Unknown},
+    Closing: _ENDS | {Pruned, Unknown},
     Backoff: frozenset({Waiting, Cancelled}),
-    Unknown: _ENDS | {Closing},
+    Unknown: _ENDS | {Pruned, Closing},
     Blocked: frozenset({Waiting, Queued, Cancelled}),
     Succeeded: frozenset({Waiting}),
     Cached: frozenset({Waiting}),
     Failed: frozenset({Waiting}),
     Cancelled: frozenset({Waiting}),
+    Pruned: frozenset({Waiting}),
 }
 """Every move that a task can make. `Queued` straight from an active phase: again at once, nothing charged. From
 `Waiting` to an end, or back to `Backoff`: a retry is taken back."""
 
 ACTIVE = (Starting, Running, Stopping, Closing, Unknown)
 """Phases that hold slots."""
-FINAL = (Succeeded, Cached, Failed, Cancelled)
+FINAL = (Succeeded, Cached, Failed, Cancelled, Pruned)
 
 NAMES: dict[type[Phase], str] = {phase: phase.__name__.lower() for phase in LEGAL}
 """What people call them."""

@@ -66,6 +66,8 @@ def decide(
         return Decision("succeeded")
     if outcome.reason == "cancelled" or cancelled:
         return Decision("cancelled")
+    if outcome.reason == "pruned":
+        return Decision("pruned")
     if outcome.reason == "interrupted":
         return Decision("queued", charged=False)
     if outcome.reason == "lost" and rebooted and task.free_requeues < FREE_REQUEUES:

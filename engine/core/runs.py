@@ -48,7 +48,7 @@ def requeue(turn: Turn, task: Task) -> None:
     turn.deck.plan_due = True
 
 
-_STOPPED = ("timeout", "cancelled", "interrupted")
+_STOPPED = ("timeout", "cancelled", "interrupted", "pruned")
 """Reasons why what a leader left is being stopped."""
 
 

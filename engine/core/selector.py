@@ -14,13 +14,13 @@ from ..errors import UsageError
 
 STATES = (
     "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "failed", "cancelled",
-    "cached", "blocked", "unknown", "pending", "held", "changed", "stale", "gone", "left-out",
+    "pruned", "cached", "blocked", "unknown", "pending", "held", "changed", "stale", "gone", "left-out",
 )  # fmt: skip
 """What can follow `state:`; the last six stand beside the phase."""
 
 REASONS = (
     "ok", "exit", "signal", "oom", "timeout", "missing output", "stale output", "watch", "spawn error", "lost",
-    "interrupted", "cancelled", "port taken", "preempted", "node_fail",
+    "interrupted", "cancelled", "port taken", "preempted", "node_fail", "pruned",
 )  # fmt: skip
 
 

@@ -170,6 +170,36 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
+class Prune:
+    """When a task is stopped because it is lost among its peers, the other tasks of its entry."""
+
+    metric: str
+    """Its name and which of its values: "val_loss:min"."""
+    rule: Literal["median", "asha", "none"] = "median"
+    """none: takes a default back."""
+    at: tuple[float, ...] = (0.25, 0.5, 0.75)
+    """Shares of its progress at which it is judged, rising, each between 0 and 1."""
+    keep: float | None = None
+    """Of median: how many peers must have come as far; of asha: the share that goes on. None: `KEEP`."""
+
+    @property
+    def name(self) -> str:
+        return self.metric.rpartition(":")[0]
+
+    @property
+    def is_max(self) -> bool:
+        return self.metric.endswith(":max")
+
+    @property
+    def kept(self) -> float:
+        return KEEP[self.rule] if self.keep is None else self.keep
+
+
+KEEP = {"median": 4, "asha": 0.5, "none": 0}
+"""What `keep` is where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
 class Extras:
     """What few tasks say; shared between equal ones."""
 
@@ -180,6 +210,7 @@ class Extras:
     """None: the usual forms."""
     metrics: tuple[Metric, ...] = ()
     watch: Watch | None = None
+    prune: Prune | None = None
     slurm: tuple[tuple[str, object], ...] = ()
     """The task's own slurm table, over the deck's."""
 

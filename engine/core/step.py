@@ -27,6 +27,7 @@ from .dispatch import arrive, done_checked, fill, gather
 from .effects import Warn
 from .events import Fate
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
+from .prune import is_known, lost_at
 from .quarantine import Streaks
 from .readiness import reconsider, spread
 from .runs import take_over, take_up_changed
@@ -123,6 +124,8 @@ def take(turn: Turn, item: i.Input) -> None:
             progressed(turn, item)
         case i.Watched():
             watched(turn, item)
+        case i.ReachedPoint():
+            reached_point(turn, item)
         case i.JournalState():
             turn.deck.unwritable = "" if item.writable else item.why or "no space left"
             turn.deck.plan_due = True
@@ -188,6 +191,23 @@ def watched(turn: Turn, item: i.Watched) -> None:
         return
     if attempt.exited_at is None:
         stop(turn, task, attempt, "watch", item.why)
+
+
+def reached_point(turn: Turn, item: i.ReachedPoint) -> None:
+    """That a task has come so far and the verdict on it are facts of one turn: it is judged once, or not yet."""
+    task = turn.deck.active.get(item.token)
+    attempt = task.attempt() if task else None
+    if task is None or attempt is None or not isinstance(task.phase, Running) or attempt.exited_at is not None:
+        return
+    prune, work = task.spec.extras.prune, attempt.fingerprint
+    if prune is None or prune.metric != item.metric or item.point not in prune.at or work != task.spec.fingerprint:
+        return
+    if task.gone or is_known(task, item.metric, item.point, work):
+        return
+    turn.record(e.PointReached(task.name, attempt.number, item.metric, item.point, item.value))
+    lost = lost_at(task, prune, item.point, item.value, turn.deck.by_name)
+    if lost is not None:
+        stop(turn, task, attempt, "pruned", lost.words(prune, item.point, item.value))
 
 
 _QUIET_S = 0.5

@@ -17,6 +17,7 @@ from .phases import (
     Ended,
     Failed,
     Phase,
+    Pruned,
     Running,
     Starting,
     Stopping,
@@ -31,6 +32,7 @@ STANDING_OF_PHASE: dict[type[Phase], Standing] = {
     Failed: Standing.FAILED,
     Blocked: Standing.BLOCKED,
     Cancelled: Standing.CANCELLED,
+    Pruned: Standing.CANCELLED,
 }
 """How a task counts for those that wait for it; every other phase is pending."""
 

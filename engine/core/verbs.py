@@ -19,6 +19,7 @@ from .phases import (
     Blocked,
     Cancelled,
     Closing,
+    Pruned,
     Queued,
     Running,
     Starting,
@@ -182,7 +183,7 @@ def take_up_stale(turn: Turn) -> bool:
 def retry_behind(turn: Turn, tasks: Sequence[Task], item: i.Verb) -> None:
     """Carry a retry on to the finished tasks that build on these, directly or not.
 
-    A task that the user cancelled stays so, and nothing behind it has to run again because of it.
+    A task that the user cancelled, or that was pruned, stays so, and nothing behind it has to run again because of it.
     """
     todo, seen = list(tasks), set[Gate]()
     while todo:
@@ -191,7 +192,7 @@ def retry_behind(turn: Turn, tasks: Sequence[Task], item: i.Verb) -> None:
                 continue
             seen.add(gate)
             found = [turn.deck.tasks[index] for index in gate.dependents]
-            found = [task for task in found if not isinstance(task.phase, Cancelled)]
+            found = [task for task in found if not isinstance(task.phase, (Cancelled, Pruned))]
             for task in found:
                 if isinstance(task.phase, FINAL):
                     again(turn, task, item.again, item.by, item.act)

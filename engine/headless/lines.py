@@ -101,6 +101,7 @@ _ENDS: dict[str, tuple[str, Weight, Tone]] = {
     "failed": ("fail", Weight.VITAL, "bad"),
     "lost": ("lost", Weight.VITAL, "bad"),
     "cancelled": ("cancelled", Weight.NORMAL, "warn"),
+    "pruned": ("pruned", Weight.NORMAL, "warn"),
     "interrupted": ("interrupted", Weight.NORMAL, "warn"),
 }
 
@@ -152,10 +153,10 @@ def note_line(message: Note) -> Line:
 
 
 def done_count(counts: Counts) -> int:
-    return counts.succeeded + counts.cached + counts.failed + counts.cancelled + counts.blocked
+    return counts.succeeded + counts.cached + counts.failed + counts.cancelled + counts.pruned + counts.blocked
 
 
-_SHOWN_COUNTS = ("pending", "queued", "waiting", "backoff", "unknown", "failed", "blocked", "cancelled")
+_SHOWN_COUNTS = ("pending", "queued", "waiting", "backoff", "unknown", "failed", "blocked", "cancelled", "pruned")
 
 
 def status_line(message: Status, *, simulated: bool = False) -> Line:

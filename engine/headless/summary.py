@@ -20,7 +20,7 @@ class Caps:
     done: int | None = 50
     """Succeeded and cached tasks."""
     other: int | None = 20
-    """Cancelled, blocked, waiting, … ones."""
+    """Cancelled, pruned, blocked, waiting, … ones."""
     failures: int | None = 100
 
 

@@ -15,7 +15,7 @@ from ..text import command_text
 IN_PLACE = frozenset(
     (
         "priority", "next", "round", "group", "barrier", "needs", "after", "tags", "entry", "params", "progress",
-        "metrics", "watch", "ladder",
+        "metrics", "watch", "prune", "ladder",
         *({one.name for one in fields(Policy)} - SET_AT_START),
     )
 )  # fmt: skip

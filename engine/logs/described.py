@@ -26,6 +26,8 @@ def describe(outcome: Outcome) -> str:
             return _with("port taken", detail.removeprefix("port "))
         case "timeout" if detail.startswith("after "):
             return f"timeout {detail}"
+        case "pruned" if detail:
+            return f"pruned by {detail}"
         case "cancelled" if detail.startswith("by "):
             return f"cancelled {detail}"
         case _:

@@ -13,6 +13,7 @@ from typing import Any
 from .growing import MetricsFile, Stream
 from .marks import reader_of, said_in
 from .metrics import MAX_METRICS, Values, documents, finder, numbers_at, to_text
+from .points import Points
 from .printable import printable
 from .progress import Pace, Tracker
 
@@ -89,6 +90,9 @@ class Follower:
         """By path: the names and keys that are looked for in it."""
         for place, metric in enumerate(ask["metrics"]):
             self._add_metric(METRIC + place, metric, started_wall)
+        self._points: Points | None = Points(**ask["prune"]) if ask["prune"] else None
+        if self._points is not None and self._values.setdefault(self._points.name, Values()).by == "last":
+            self._values[self._points.name].by = self._points.by
         for name, known in ask["known"].items():
             self._values.setdefault(name, Values()).go_on(*known)
         self._silent_s: float | None = ask["silent_s"]
@@ -104,6 +108,8 @@ class Follower:
         }  # fmt: skip
         self.hits: list[str] = []
         """Lines in which the watch pattern was found since they were last taken."""
+        self.points: list[tuple[str, float, float | None]] = []
+        """Points of `prune` that were reached since they were last taken: the metric, the point, the value."""
         self.hung: list[int] = []
         """What was given up since they were last taken."""
 
@@ -146,6 +152,12 @@ class Follower:
         for stream in self._streams:
             for line in stream.passed_over():
                 self._tracker.read_settings(line)
+        for part in [[line] for line in lines] if self._points is not None else [lines]:
+            self._take(part)
+            if self._points is not None and self._tracker.share is not None:
+                self.points += self._points.passed(self._tracker.share, self._values[self._points.name])
+
+    def _take(self, lines: list[str]) -> None:
         if self._own_pattern:
             if not self._guarded(PROGRESS, lambda: self._feed(lines)):
                 self._tracker.stop_reading()

@@ -120,12 +120,15 @@ class Helper:
     def _news(self, *followers: Follower) -> dict[str, Any]:
         hits: list[tuple[int, str]] = []
         hung: list[tuple[int, int]] = []
+        points: list[tuple[int, str, float, float | None]] = []
         for follower in followers:
             hits += [(follower.id, line) for line in follower.hits]
             hung += [(follower.id, what) for what in follower.hung]
+            points += [(follower.id, *point) for point in follower.points]
             follower.hits.clear()
+            follower.points.clear()
             follower.hung.clear()
-        return {name: items for name, items in (("hits", hits), ("hung", hung)) if items}
+        return {name: items for name, items in (("hits", hits), ("hung", hung), ("points", points)) if items}
 
 
 def main() -> None:

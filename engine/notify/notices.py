@@ -162,7 +162,7 @@ class Notices:
         elif message.next == "backoff":
             text = f"{message.task} failed and is tried again: {message.reason}{_where(message)}"
             self._failure("retry", message, text)
-        if message.next in ("succeeded", "failed", "cancelled"):
+        if message.next in ("succeeded", "failed", "cancelled", "pruned"):
             task = self._deck.by_name.get(message.task)
             for gate in task.feeds if task is not None else ():
                 if gate.kind in _ROUNDS and _over(gate):
@@ -193,10 +193,20 @@ class Notices:
         self._put("halt", f"halted: {by} failed; nothing more starts", "failure", "halted", past=past)
 
     def _ended(self, counts: Counts, *, took_s: float = 0.0, past: bool = False) -> None:
-        good = counts.succeeded + counts.cached == counts.total
+        good = counts.all_well
         parts = [
             f"{count} {word}"
-            for word in ("succeeded", "cached", "failed", "blocked", "cancelled", "waiting", "queued", "unknown")
+            for word in (
+                "succeeded",
+                "cached",
+                "failed",
+                "blocked",
+                "cancelled",
+                "pruned",
+                "waiting",
+                "queued",
+                "unknown",
+            )
             if (count := getattr(counts, word))
         ]
         after = f" after {duration(took_s)}" if took_s else ""

@@ -21,5 +21,11 @@ class Counts:
     cached: int = 0
     failed: int = 0
     cancelled: int = 0
+    pruned: int = 0
     blocked: int = 0
     unknown: int = 0
+
+    @property
+    def all_well(self) -> bool:
+        """Nothing has failed or is left: what was pruned has been decided by a rule of the file."""
+        return self.succeeded + self.cached + self.pruned == self.total

@@ -79,11 +79,11 @@ class TaskEnded:
     task: str
     attempt: int
     gpus: tuple[int, ...]
-    outcome: Literal["ok", "failed", "cancelled", "interrupted", "lost"]
+    outcome: Literal["ok", "failed", "cancelled", "pruned", "interrupted", "lost"]
     reason: str
     """One line: "exit 1: ValueError: bad rate", "137 (KILL or exit 137)", "timeout after 3 h", …"""
     exit_code: int | None
-    next: Literal["succeeded", "failed", "cancelled", "backoff", "queued"]
+    next: Literal["succeeded", "failed", "cancelled", "pruned", "backoff", "queued"]
     retry_in_s: float
     duration_s: float
     peak_mib: int | None
@@ -170,7 +170,7 @@ class Status:
 class SummaryRow:
     task: str
     state: str
-    """succeeded, cached, failed, cancelled, blocked, waiting, …"""
+    """succeeded, cached, failed, cancelled, pruned, blocked, waiting, …"""
     attempts: int
     gpus: tuple[int, ...]
     duration_s: float | None

@@ -11,7 +11,7 @@ from .counts import Counts
 
 State = Literal[
     "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "cached", "failed",
-    "cancelled", "blocked", "unknown",
+    "cancelled", "pruned", "blocked", "unknown",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ WAITING = frozenset({"waiting", "queued", "backoff"})
 DONE = frozenset({"succeeded", "cached"})
 FAILED = frozenset({"failed", "unknown"})
 """What a user should look at."""
-ENDED = DONE | {"failed", "cancelled"}
+ENDED = DONE | {"failed", "cancelled", "pruned"}
 SETTLED = ENDED | {"blocked"}
 """States that last until a user does something."""
 

@@ -10,8 +10,8 @@ from ..text import plural
 from .counts import Counts
 
 _SAID = {
-    "succeeded": "has succeeded", "failed": "has failed", "cancelled": "was cancelled", "cached": "was done earlier",
-    "backoff": "waits for its next attempt",
+    "succeeded": "has succeeded", "failed": "has failed", "cancelled": "was cancelled", "pruned": "was pruned",
+    "cached": "was done earlier", "backoff": "waits for its next attempt",
 }  # fmt: skip
 
 
@@ -23,8 +23,8 @@ def stands(state: str) -> str:
 def counts_text(counts: Counts) -> str:
     """ "9 tasks: 7 succeeded, 2 failed"."""
     names = (
-        "succeeded", "cached", "failed", "cancelled", "blocked", "unknown", "running", "pending", "queued", "waiting",
-        "backoff",
+        "succeeded", "cached", "failed", "cancelled", "pruned", "blocked", "unknown", "running", "pending", "queued",
+        "waiting", "backoff",
     )  # fmt: skip
     parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
     return f"{plural(counts.total, 'task')}: {', '.join(parts)}" if parts else plural(counts.total, "task")

@@ -15,6 +15,7 @@ from ..core.phases import (
     Cached,
     Cancelled,
     Failed,
+    Pruned,
     Queued,
     Starting,
     Succeeded,
@@ -43,6 +44,7 @@ def counts_of(deck: Deck) -> Counts:
         cached=counts[Cached],
         failed=counts[Failed],
         cancelled=counts[Cancelled],
+        pruned=counts[Pruned],
         blocked=counts[Blocked],
         unknown=counts[Unknown],
     )

@@ -36,7 +36,7 @@ from .numbers import counts_of
 from .status import Times, status_of
 from .summary import Summary
 
-_OUTCOMES = {"ok": "ok", "cancelled": "cancelled", "interrupted": "interrupted", "lost": "lost"}
+_OUTCOMES = {"ok": "ok", "cancelled": "cancelled", "pruned": "pruned", "interrupted": "interrupted", "lost": "lost"}
 
 
 FAST_FAILURES = 10
@@ -278,6 +278,8 @@ class Reporter:
     def _stopping(self, fact: e.StopRequested) -> None:
         if fact.why == "timeout":
             self.note("warning", f"{fact.task} is past its timeout and is being stopped")
+        elif fact.why == "pruned":
+            self.note("info", f"{fact.task} is lost and is being stopped: {fact.by}")
 
     def _settled(self, name: str, state: str, why: str) -> None:
         now = self._clock.now()
@@ -373,7 +375,7 @@ def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
             | e.TermsFixed() | e.AttemptStarting() | e.StartRevoked() | e.AttemptRunning() | e.StopRequested()
             | e.CancelRequested() | e.LeaderEnded() | e.AttemptEnded() | e.TaskCancelled() | e.TaskRetried()
             | e.TaskAccepted() | e.TaskHeld() | e.PriorityChanged() | e.DeckPaused() | e.GpuMarked() | e.ShardsFixed()
-            | e.TakenBack() | e.AttemptSubmitted() | e.ResultSpoilt()
+            | e.TakenBack() | e.AttemptSubmitted() | e.ResultSpoilt() | e.PointReached()
         ):  # fmt: skip
             return ""
         case _:

@@ -153,7 +153,7 @@ def _timelines(report: Report) -> Iterator[str]:
     yield f'<section><h2 id="timeline">Timeline of run {newest.number}</h2>{_scrolled(newest)}'
     yield (
         '<p class="quiet"><span class="key ok"></span> ok <span class="key bad"></span> ✗ failed '
-        '<span class="key runs"></span> runs <span class="key other"></span> cancelled</p>'
+        '<span class="key runs"></span> runs <span class="key other"></span> cancelled, pruned</p>'
     )
     if older:
         yield runs_table(report.runs)

@@ -14,7 +14,7 @@ from .data import AttemptPart, MetricsPart, Report, RunPart, TaskPart
 DASH = "–"
 STATE_SIGNS = {
     "succeeded": "✓", "cached": "↺", "failed": "✗", "running": "▶", "starting": "▶", "stopping": "■", "closing": "■",
-    "blocked": "⊘", "cancelled": "∅", "unknown": "?",
+    "blocked": "⊘", "cancelled": "∅", "pruned": "✂", "unknown": "?",
 }  # fmt: skip
 """Colour is not the only sign of a state."""
 
@@ -215,10 +215,13 @@ def _axis(run: RunPart, scale: float, height: float) -> Iterator[str]:
         yield f'<text class="tick" x="{x:.1f}" y="12">{duration(number * step)}</text>'
 
 
+_KINDS = {"ok": "ok", "cancelled": "other", "pruned": "other"}
+
+
 def _bar(run: RunPart, one: AttemptPart, scale: float, top: float, height: float) -> str:
     x = _LEFT + (one.start - run.start) * scale
     width = max(1.5, ((one.end or run.end) - one.start) * scale)
-    kind = "runs" if one.end is None else "ok" if one.kind == "ok" else "other" if one.kind == "cancelled" else "bad"
+    kind = "runs" if one.end is None else _KINDS.get(one.kind, "bad")
     sign = "✗ " if kind == "bad" else ""
     room = int((width - 6) / _LETTER)
     name = f"{sign}{one.task}"

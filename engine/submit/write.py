@@ -261,6 +261,7 @@ _OF_TASKS: tuple[tuple[str, _Says, str], ...] = (
     ("on_oom", lambda spec: bool(spec.ladder), "an out-of-memory end is not tried with other values"),
     ("resume_command", lambda spec: spec.resume is not None, "jobs begin anew with command"),
     ("watch", lambda spec: spec.extras.watch is not None, "nobody watches the output"),
+    ("prune", lambda spec: spec.extras.prune is not None, "nobody stops what is lost"),
     ("metrics", lambda spec: bool(spec.extras.metrics), "nobody reads them: `gpudeck table` has no values"),
     ("outputs", lambda spec: bool(spec.outputs), "missing after exit 0 they keep nothing from starting"),
     (

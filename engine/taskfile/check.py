@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from .kinds import Table
 from .problems import BadValueError, Problems, did_you_mean
-from .schema import DECK, DISTRIBUTED, MEANT, SLURM, TASK, WATCH
+from .schema import DECK, DISTRIBUTED, MEANT, PRUNE, SLURM, TASK, WATCH
 from .source import Path, Source
 from .values import as_text, is_list, is_table, kind_of, shown
 
@@ -23,7 +23,7 @@ _DOTS = re.compile(r"(?:.*/)?\.\.?(?:/.*)?")
 
 _LISTS = {name for name, key in TASK.items() if "'array'" in str(key.kind.schema)}
 _SWALLOWING: Mapping[str, Table] = {
-    "env": {}, "matrix": {}, "watch": WATCH, "slurm": SLURM, "metrics": {}, "distributed": DISTRIBUTED,
+    "env": {}, "matrix": {}, "watch": WATCH, "prune": PRUNE, "slurm": SLURM, "metrics": {}, "distributed": DISTRIBUTED,
 }  # fmt: skip
 _HOLDERS = frozenset((*_SWALLOWING, "on_oom"))
 

@@ -22,7 +22,7 @@ Shard = tuple[int, int]
 """A shard's number, from 0, and how many there are."""
 Variables = Mapping[str, "str | None"]
 
-_EXTRAS = frozenset({"launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm"})
+_EXTRAS = frozenset({"launch", "nproc", "nodes", "progress", "metrics", "watch", "prune", "slurm"})
 _NO_EXTRAS = Extras()
 _MAX_CHARACTERS = 2**30
 NEXT_PRIORITY = 1000

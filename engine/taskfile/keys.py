@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar, cast
 
-from ..core.spec import IDLE_BELOW, Barrier, DeckSettings, Policy, Resources, Watch
+from ..core.spec import IDLE_BELOW, Barrier, DeckSettings, Metric, Policy, Prune, Resources, Watch
 from . import kinds
 from .check import Checker, check_name
 from .command import Python, digest_files, filled_command, ignoring, named_python, read_env_file
@@ -301,6 +301,8 @@ class EntryKeys:
                 return _told(read_table(fill(self._table(key, values), values), DISTRIBUTED))
             case "slurm":
                 return tuple(read_table(self._asked(self._table(key, values), values), SLURM).items())
+            case "prune":
+                return TASK[key].kind.read(fill(self._table(key, values), values))
             case "metrics" | "watch":
                 return TASK[key].kind.read(fill(self._table(key, values), values, text=True))
             case "on_oom":
@@ -424,6 +426,14 @@ def _contradictions(said: Table, *, on_slurm: bool) -> Iterator[tuple[str, str, 
         yield ("warn_before", "is not shorter than the timeout", others) if "warn_before" in said else (
             "warn_signal", words, others
         )  # fmt: skip
+    prune, metrics = cast("Prune | None", said.get("prune")), cast("tuple[Metric, ...]", said.get("metrics", ()))
+    for metric in metrics if prune is not None else ():
+        if metric.name == prune.name and metric.best not in ("last", prune.metric.rpartition(":")[2]):
+            yield (
+                "prune",
+                f'has metric = "{prune.metric}", but metrics.{metric.name} has best = "{metric.best}"',
+                ("metrics",),
+            )
     if "nproc" in said and said.get("launch", "command") == "command":
         yield "nproc", 'says nothing with launch = "command"', ("launch",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -351,6 +352,31 @@ def _word(item: object) -> str:
     if is_list(item) or is_table(item):
         raise BadValueError(f"must hold only text and numbers, got {kind_of(item)}: {shown(item)}")
     return as_text(item)
+
+
+def number() -> Kind:
+    def read(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise BadValueError(f"must be a number, got {shown(value)}")
+        return float(value)
+
+    return Kind("number", read, {"type": "number"})
+
+
+def shares() -> Kind:
+    """Numbers between 0 and 1, rising, each once; one alone may stand without a list."""
+
+    def read(value: object) -> object:
+        items = value if is_list(value) else [value]
+        for item in items or [value]:
+            if isinstance(item, bool) or not isinstance(item, (int, float)) or not 0 < item < 1:
+                raise BadValueError(f"must hold numbers between 0 and 1 such as [0.25, 0.5], got {shown(item)}")
+        return tuple(sorted({float(cast("float", item)) for item in items}))
+
+    item = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    return Kind(
+        "list of numbers between 0 and 1", read, {"anyOf": [item, {"type": "array", "items": item, "minItems": 1}]}
+    )
 
 
 def other(words: str, read: Read, schema: Mapping[str, object], *, textual: bool = False) -> Kind:

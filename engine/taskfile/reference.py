@@ -14,7 +14,7 @@ from .schema import TABLES, TOP, Table
 
 FILE = os.path.join(os.path.dirname(__file__), "tasks.schema.json")
 PLACEHOLDER: Mapping[str, object] = {"type": "string", "pattern": r"\{(env\.)?[A-Za-z_][A-Za-z0-9_]*\}"}
-_FILLED = ("task", "slurm", "distributed", "watch")
+_FILLED = ("task", "slurm", "distributed", "watch", "prune")
 """Tables in which a placeholder may stand for a value, and [defaults] may have what is required."""
 _NOT_FILLED = ("matrix", "name")
 

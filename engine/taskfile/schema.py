@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import get_args
 
 from ..core import spec
-from ..core.spec import NOTIFY_ON, Barrier, Metric, StopScope, Watch
+from ..core.prune import FEWEST
+from ..core.spec import NOTIFY_ON, Barrier, Metric, Prune, StopScope, Watch
 from . import kinds, units
 from .kinds import Key, Kind, Table, keys_of, read_table
 from .problems import BadValueError, inside
@@ -85,6 +86,22 @@ WATCH: Table = keys_of(
     action=Key("notify says so, fail stops the attempt too; succeed stops it as done where pattern matches"),
 )
 
+PRUNE: Table = keys_of(
+    spec.Prune,
+    metric=Key(
+        'what is compared, and whether less or more is better: "val_loss:min"',
+        kinds.other("NAME:min or NAME:max", units.metric_way, {"type": "string", "pattern": "^.+:(min|max)$"}),
+        default="required",
+    ),
+    rule=Key("what counts as lost; none takes back a default"),
+    at=Key("shares of its progress at which a task is judged", kinds.shares()),
+    keep=Key(
+        "median: how many others must have come as far; asha: the share of them that goes on",
+        kinds.number(),
+        default="4 with median, 0.5 with asha",
+    ),
+)
+
 METRIC: Table = keys_of(
     spec.Metric,
     regex=Key("found in either stream; its first group is the number", kinds.regex()),
@@ -101,6 +118,20 @@ def _watch(value: object) -> Watch | None:
     if said.get("action") == "succeed" and "pattern" not in said:
         raise BadValueError('= "succeed" needs pattern: only a line can say that the work is done', "action")
     return kinds.record(Watch, said)
+
+
+def _prune(value: object) -> Prune | None:
+    said = read_table(value, PRUNE)
+    if said.get("rule") == "none" or not said:
+        return None
+    if "metric" not in said:
+        raise BadValueError('needs metric: prune = { metric = "val_loss:min" }')
+    found = kinds.record(Prune, said)
+    if found.rule == "median" and (found.kept < FEWEST or found.kept % 1):
+        raise BadValueError(f"must be a whole number from {FEWEST} on with median, got {found.keep:g}", "keep")
+    if found.rule == "asha" and not 0 < found.kept < 1:
+        raise BadValueError(f"must be between 0 and 1 with asha, got {found.keep:g}", "keep")
+    return found
 
 
 def _metrics(value: object) -> tuple[Metric, ...]:
@@ -310,6 +341,7 @@ TASK: Table = keys_of(
         kinds.other("table of tables", _metrics, {"type": "object", "additionalProperties": _ref("metric")}),
     ),
     watch=Key("signs that it is stuck or has diverged", kinds.other("table", _watch, _ref("watch"))),
+    prune=Key("when it is stopped because others are better", kinds.other("table", _prune, _ref("prune"))),
     fingerprint_ignore=Key(
         "variables whose value does not make it another task",
         kinds.texts(what="list of globs", example="WANDB_*"),
@@ -358,8 +390,9 @@ TOP: Table = keys_of(
 )
 
 TABLES: Mapping[str, Table] = {
-    "deck": DECK, "task": TASK, "metric": METRIC, "watch": WATCH, "rung": RUNG, "distributed": DISTRIBUTED,
-    "slurm": SLURM, "notify": NOTIFY, "doctor": DOCTOR, "gpu_profile": GPU_PROFILE, "profile": PROFILE,
+    "deck": DECK, "task": TASK, "metric": METRIC, "watch": WATCH, "prune": PRUNE, "rung": RUNG,
+    "distributed": DISTRIBUTED, "slurm": SLURM, "notify": NOTIFY, "doctor": DOCTOR, "gpu_profile": GPU_PROFILE,
+    "profile": PROFILE,
 }  # fmt: skip
 """All but the file itself."""
 
@@ -371,5 +404,5 @@ MEANT: Mapping[str, str] = {
 }  # fmt: skip
 """Words of other tools, and of earlier versions, for a task's keys."""
 
-MERGED = ("env", "slurm", "watch", "metrics", "distributed")
+MERGED = ("env", "slurm", "watch", "prune", "metrics", "distributed")
 """Task keys whose tables merge key by key with those in [defaults]; all others are replaced."""

@@ -222,3 +222,11 @@ def _slot_count(value: object) -> int:
     if value < 1:
         raise BadValueError(f"must be at least 1, got {value}")
     return value
+
+
+def metric_way(value: object) -> str:
+    """ "val_loss:min": a metric, and which of its values."""
+    name, _, way = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if not name or way not in ("min", "max"):
+        raise BadValueError(f'must be NAME:min or NAME:max such as "val_loss:min", got {shown(value)}')
+    return f"{name}:{way}"

@@ -26,7 +26,15 @@ class Attempt:
 
     def follow(self, **ask: Any) -> Follower:
         fixed = {"id": 7, "token": "t", "out": str(self.out), "err": str(self.err), "started_wall": time.time()}
-        keys = {"command": "", "progress": "", "total": None, "metrics": [], "silent_s": None, "pattern": ""}
+        keys = {
+            "command": "",
+            "progress": "",
+            "total": None,
+            "metrics": [],
+            "silent_s": None,
+            "pattern": "",
+            "prune": None,
+        }
         return Follower(
             {**fixed, **keys, "was_silent": False, "most_bytes": None, "was_large": False, "known": {}, **ask},
             lambda number, what: self.busy.append((number, what)),
@@ -256,3 +264,19 @@ def test_a_number_alone_is_no_percentage_but_a_step_of_those_that_the_command_na
     attempt.say("iter 80:")
     assert "share" not in attempt.follow(progress=r"iter (\d+):").look()
     assert attempt.follow(progress=r"iter (\d+):", command="train --max_iters=5000").look()["share"] == 0.016
+
+
+def test_points_of_progress_are_told_with_the_best_until_there(attempt: Attempt) -> None:
+    points = {"metric": "loss:min", "name": "loss", "by": "min", "at": [0.25, 0.5, 0.75]}
+    follower = attempt.follow(prune=points, metrics=[metric("loss", regex=r"loss (\S+)")])
+    attempt.say("epoch 1/4 loss 0.5", "epoch 2/4 loss 0.7", "epoch 3/4 loss nan", "epoch 4/4 loss 0.1")
+    follower.look()
+    assert follower.points == [("loss:min", 0.25, 0.5), ("loss:min", 0.5, 0.5), ("loss:min", 0.75, None)]
+
+
+def test_a_point_that_is_passed_together_with_a_later_one_is_left_out(attempt: Attempt) -> None:
+    points = {"metric": "loss:min", "name": "loss", "by": "min", "at": [0.25, 0.5, 0.75]}
+    follower = attempt.follow(prune=points)
+    attempt.say("::gpudeck progress=0.6 loss=3")
+    follower.look()
+    assert follower.points == [("loss:min", 0.5, 3.0)]

@@ -127,7 +127,7 @@ def test_a_plan_names_the_key_that_keeps_results_not_the_flag_of_the_command() -
 def test_a_retry_of_what_did_not_fail_says_how_it_stands(state: State, said: str) -> None:
     what = doing.retry([row("a", state)])
     assert isinstance(what, Refusal)
-    assert what.text == f"{said}: r retries what failed, was cancelled or is unknown; R has more"
+    assert what.text == f"{said}: r retries what failed, was cancelled, pruned or unknown; R has more"
 
 
 def test_only_what_runs_of_a_retry_can_be_cancelled_instead_of_taken_back() -> None:

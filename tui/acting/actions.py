@@ -101,7 +101,7 @@ ACTIONS: tuple[Action, ...] = (
         footer=2,
     ),
     Action("log", ("l",), "log", "Its log; with marks several beside each other", footer=1),
-    Action("retry", ("r",), "retry", "Run what failed, was cancelled or is unknown once more", footer=3),
+    Action("retry", ("r",), "retry", "Run what failed, was cancelled, pruned or unknown once more", footer=3),
     Action(
         "retry_menu",
         ("R",),

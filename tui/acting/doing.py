@@ -116,8 +116,8 @@ def _refused(verb: str, rows: Sequence[TaskRow]) -> Refusal:
 
 
 def retry(rows: Sequence[TaskRow]) -> Doing:
-    """What failed, was cancelled or is unknown, once more; never what succeeded."""
-    names = _of(rows, FAILED | {"cancelled"})
+    """What failed, was cancelled, pruned or unknown, once more; never what succeeded."""
+    names = _of(rows, FAILED | {"cancelled", "pruned"})
     if names:
         return _verb("retry", names, _again(names))
     if not rows:
@@ -125,8 +125,8 @@ def retry(rows: Sequence[TaskRow]) -> Doing:
     more = f"{BY_ID['retry_menu'].shown_key} has more"
     if len(rows) == 1:
         again = BY_ID["retry"].shown_key
-        return Refusal(f"{_stands(rows[0])}: {again} retries what failed, was cancelled or is unknown; {more}")
-    return Refusal(f"none of {len(rows)} tasks failed, was cancelled or is unknown; {more}")
+        return Refusal(f"{_stands(rows[0])}: {again} retries what failed, was cancelled, pruned or unknown; {more}")
+    return Refusal(f"none of {len(rows)} tasks failed, was cancelled, pruned or unknown; {more}")
 
 
 def cancel(rows: Sequence[TaskRow]) -> Doing:

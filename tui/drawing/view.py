@@ -57,6 +57,7 @@ LOOKS: Mapping[str, Look] = {
     "backoff": Look("↻", "warn", 3),
     "blocked": Look("⊘", "warn", 4),
     "cancelled": Look("–", "warn", 5),
+    "pruned": Look("✂", "warn", 5),
     "pending": Look("◔", "plain", 6),
     "queued": Look("○", "plain", 6),
     "waiting": Look("◌", "muted", 7),

@@ -98,7 +98,7 @@ def _end_of(attempt: Mapping[str, Any]) -> tuple[str, str]:
     match attempt["kind"]:
         case "ok":
             return "succeeded", ""
-        case "cancelled" | "interrupted" as kind:
+        case "cancelled" | "pruned" | "interrupted" as kind:
             return kind, ""
         case "exit" if attempt.get("exit_code") is not None:
             return "failed", f"exit {attempt['exit_code']}"

@@ -266,6 +266,7 @@ _SIGNS: Sequence[tuple[str, Collection[str], Tone]] = (
     ("⊘", ("blocked",), "shut"),
     ("↻", ("backoff",), "waits"),
     ("–", ("cancelled",), "waits"),
+    ("✂", ("pruned",), "waits"),
     ("○", ("queued",), "plain"),
     ("◌", ("waiting",), "rest"),
 )

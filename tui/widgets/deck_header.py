@@ -34,8 +34,8 @@ class Note(NamedTuple):
 
 
 _ORDER = (
-    "running", "pending", "queued", "waiting", "backoff", "failed", "unknown", "blocked", "cancelled", "succeeded",
-    "cached",
+    "running", "pending", "queued", "waiting", "backoff", "failed", "unknown", "blocked", "cancelled", "pruned",
+    "succeeded", "cached",
 )  # fmt: skip
 _APART = "  "
 _NOTE = "▎ "
@@ -149,7 +149,7 @@ def _bar(counts: Counts, total: int, cells: int) -> Line:
     parts: tuple[tuple[int, str, Tone], ...] = (
         (counts.succeeded + counts.cached, "━", "good"),
         (counts.failed + counts.unknown, "╳", "bad"),
-        (counts.blocked + counts.cancelled + counts.backoff, "╌", "warn"),
+        (counts.blocked + counts.cancelled + counts.pruned + counts.backoff, "╌", "warn"),
         (counts.running, "╍", "running"),
     )
     line: Line = []

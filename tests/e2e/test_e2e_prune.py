@@ -1,0 +1,122 @@
+"""A sweep whose lost runs are stopped early: as it is written, stopped, looked at and taken up again."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.core.events import AttemptEnded, PointReached, StopRequested
+from tests.e2e.decks import Deck, Engine, until
+
+TRAIN = """
+import os, pathlib, signal, sys
+
+loss, checkpoint = float(sys.argv[1]), pathlib.Path(f"epoch.{sys.argv[1]}")
+first = int(checkpoint.read_text()) + 1 if "--resume" in sys.argv else 1
+
+def asked_to_end(*_):
+    checkpoint.with_suffix(".asked").touch()
+    os.read(0, 1)
+    sys.exit(0)
+
+if os.path.exists("slow-to-end"):
+    signal.signal(signal.SIGTERM, asked_to_end)
+for epoch in range(first, 5):
+    os.read(0, 1)
+    print(f"epoch {epoch}/4 val_loss={loss / epoch}", flush=True)
+    checkpoint.write_text(str(epoch))
+"""
+DECK = """
+[deck]
+gpus = "sim:3"
+
+[[task]]
+name = "train-{loss}"
+matrix.loss = [1, 2, 9]
+command = "exec {python} train.py {loss} <gate.{loss}"
+resume_command = "exec {python} train.py {loss} --resume <gate.{loss}"
+resume_when = "epoch.{loss}"
+metrics.val_loss = { regex = 'val_loss=(\\S+)', best = "min" }
+prune = { metric = "val_loss:min", rule = "median", at = [0.25, 0.5], keep = 2 }
+
+[[task]]
+name = "gather"
+after = ["train-*"]
+gpus = 0
+command = "echo gathered"
+"""
+
+
+@pytest.fixture
+def sweep(deck: Deck) -> Deck:
+    deck.tune("engine.attempts.following", PERIOD_S=0.05, FIRST_S=0.05)
+    deck.tune("engine.logs.helper", FIRST_WAIT_S=0.1)
+    deck.write(DECK)
+    Path(deck.folder / "train.py").write_text(TRAIN)
+    for loss in (1, 2, 9):
+        deck.gate(f"gate.{loss}")
+    return deck
+
+
+def reached(deck: Deck, task: str) -> None:
+    until(lambda: any(isinstance(fact, PointReached) and fact.task == task for fact in deck.facts()))
+
+
+def until_judged(deck: Deck) -> Engine:
+    """The good ones have come to the first point, then the bad one."""
+    engine = deck.start("--junit", "junit.xml")
+    engine.started("train-1", "train-2", "train-9")
+    for number, task in enumerate(("train-1", "train-2", "train-9")):
+        deck.gates[number].let()
+        reached(deck, task)
+    return engine
+
+
+def test_what_is_lost_is_stopped_told_and_taken_up_again_by_hand(sweep: Deck) -> None:
+    engine = until_judged(sweep)
+    why = "val_loss 9 at 25 %: the median of 2 peers is 1.5"
+    assert engine.ended("train-9")["reason"] == f"pruned by {why}"
+    for gate in sweep.gates[:2]:
+        gate.let(3)
+    ran = engine.finish()
+    states = {"train-1": "succeeded", "train-2": "succeeded", "train-9": "pruned", "gather": "succeeded"}
+    assert (ran.code, ran.states) == (0, states)
+    assert "train-9 is lost and is being stopped" in ran.notes
+    assert f'<skipped message="pruned by {why}"/>' in sweep.text("junit.xml")
+    assert sweep.record("train-9")["end"]["kind"] == "pruned"
+    listed = sweep.command("ls", "state:pruned", "--json")
+    assert [row["name"] for row in json.loads(listed.out)] == ["train-9"]
+    assert sweep.command("explain", "train-9").out.startswith(f"train-9 was pruned by {why}: `gpudeck retry train-9`")
+    assert "1 pruned" in sweep.command("status").out
+    again = sweep.run()
+    assert (again.code, again.started, again.states["train-9"]) == (0, [], "pruned")
+    for gate in sweep.gates:
+        gate.let(3)
+    assert sweep.command("retry", "train-9").code == 0
+    assert sweep.command("wait", "train-9").code == 0
+    rows = json.loads(sweep.command("ls", "--json").out)
+    assert {row["name"]: row["state"] for row in rows}["train-9"] == "succeeded"
+    assert sweep.text("logs/train-9/attempt-2.log").startswith("epoch 2/4")
+
+
+def test_an_engine_that_is_killed_between_verdict_and_end_has_stopped_it_all_the_same(sweep: Deck) -> None:
+    Path(sweep.folder / "slow-to-end").touch()
+    engine = until_judged(sweep)
+    until(lambda: (sweep.folder / "epoch.asked").exists() or (sweep.folder / "epoch.9.asked").exists())
+    engine.signal(signal.SIGKILL)
+    engine.finish()
+    engine = sweep.start()
+    engine.event("deck_opened")
+    sweep.gates[2].let()
+    assert engine.ended("train-9")["next"] == "pruned"
+    for gate in sweep.gates[:2]:
+        gate.let(3)
+    ran = engine.finish()
+    assert (ran.code, ran.states["train-9"]) == (0, "pruned")
+    facts = sweep.facts()
+    assert [fact.why for fact in facts if isinstance(fact, StopRequested)] == ["pruned"]
+    assert sum(isinstance(fact, AttemptEnded) and fact.next == "pruned" for fact in facts) == 1
+    assert sum(isinstance(fact, PointReached) and fact.task == "train-9" for fact in facts) == 1
