@@ -147,6 +147,7 @@ def table(parser: argparse.ArgumentParser) -> None:
 
 def plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="TIME", help='say what will be done by then: "08:00", or in "10h"')
+    parser.add_argument("--prune", action="store_true", help="say which finished tasks `prune` would have stopped")
 
 
 def compare(parser: argparse.ArgumentParser) -> None:

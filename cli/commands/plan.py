@@ -38,6 +38,7 @@ from ...engine.taskfile.fit import check_fit
 from ...engine.taskfile.problems import BadValueError, did_you_mean
 from ...engine.taskfile.units import clock, duration_s
 from ...engine.text import columns_of, duration, names_text, plural
+from . import plan_prune
 
 
 def run(command: Command) -> int:
@@ -47,6 +48,10 @@ def run(command: Command) -> int:
     as_json, file, deck, gpus = command.flag("json"), found.file, found.deck, found.loaded.gpus
     settings, unfinished = file.settings, found.unfinished
     until: str | None = command.given.get("until")
+    if command.flag("prune"):
+        if until is not None:
+            raise UsageError("--prune looks back, --until ahead: give one of them")
+        return plan_prune.show(found, as_json=as_json)
     if settings.backend == "slurm":
         if until is not None:
             raise UsageError("--until: when jobs of a cluster begin is for Slurm to say")

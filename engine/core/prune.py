@@ -75,25 +75,60 @@ def _bar(prune: Prune, own: float, peers: Sequence[float]) -> float | None:
             return None
 
 
+def lost_among(prune: Prune, value: float | None, others: Sequence[tuple[float | None, bool]]) -> Lost | None:
+    """Judge a task by those that have come as far: the value of each, and whether it is one that remains. One of these
+    must be better, so that something better than what is stopped is left."""
+    sign = -1.0 if prune.is_max else 1.0
+    best = min((_cost(its, sign) for its, remains in others if remains), default=math.inf)
+    return judged(prune, value, [its for its, _ in others]) if best < _cost(value, sign) else None
+
+
 def lost_at(task: Task, prune: Prune, point: float, value: float | None, tasks: Mapping[str, Task]) -> Lost | None:
     """Judge a task that has come to *point*. *tasks*: all of the deck by name.
 
     Its peers are those of the others that did the work that the file now says, and have not failed or been cancelled.
-    One of them that is not pruned itself must be better, so that something better than what is stopped remains.
     """
-    known = task.entry.reached.get((prune.metric, point), {})
-    peers: list[float | None] = []
-    remaining: list[float | None] = []
-    for name, (work, its) in known.items():
+    others: list[tuple[float | None, bool]] = []
+    for name, (work, its) in task.entry.reached.get((prune.metric, point), {}).items():
         other = tasks.get(name)
         if other is None or other is task or other.gone or other.spec.fingerprint != work:
             continue
         if not isinstance(other.phase, (Failed, Cancelled)):
-            peers.append(its)
-            remaining += [] if isinstance(other.phase, Pruned) else [its]
-    sign = -1.0 if prune.is_max else 1.0
-    best = min((_cost(each, sign) for each in remaining), default=math.inf)
-    return judged(prune, value, peers) if best < _cost(value, sign) else None
+            others.append((its, not isinstance(other.phase, Pruned)))
+    return lost_among(prune, value, others)
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A task that has come to its end without being judged, with what it had reached on its way."""
+
+    task: str
+    start: float
+    """By any clock, in seconds."""
+    duration_s: float
+    points: tuple[tuple[float, float | None], ...]
+    """Point and best value until there, rising."""
+
+
+def replayed(prune: Prune, runs: Sequence[PastRun]) -> dict[str, tuple[float, float | None, Lost]]:
+    """Which of the runs of one entry the rule would have stopped, at which point and with which value; as if each had
+    made progress evenly, and all others had begun when they did."""
+    passed = sorted(
+        (run.start + point * run.duration_s, place, run.task, point, value)
+        for place, run in enumerate(runs)
+        for point, value in run.points
+    )
+    stopped: dict[str, tuple[float, float | None, Lost]] = {}
+    known: dict[float, dict[str, float | None]] = {}
+    for _, _, task, point, value in passed:
+        if task in stopped:
+            continue
+        at = known.setdefault(point, {})
+        lost = lost_among(prune, value, [(its, name not in stopped) for name, its in at.items()])
+        at[task] = value
+        if lost is not None:
+            stopped[task] = (point, value, lost)
+    return stopped
 
 
 def is_known(task: Task, metric: str, point: float, work: str) -> bool:

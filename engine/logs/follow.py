@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from .growing import MetricsFile, Stream
+from .growing import MOST_BYTES, MetricsFile, Stream
 from .marks import reader_of, said_in
 from .metrics import MAX_METRICS, Values, documents, finder, numbers_at, to_text
 from .points import Points
@@ -63,16 +63,22 @@ def telling(lines: list[str]) -> list[str]:
     return kept[::-1]
 
 
+def evenly(streams: list[list[str]]) -> list[str]:
+    """The lines of streams that have grown since, as if each had grown evenly: no line tells when it was written."""
+    placed = [((place + 1) / len(lines), line) for lines in streams for place, line in enumerate(lines)]
+    return [line for _, line in sorted(placed, key=lambda each: each[0])]
+
+
 class Follower:
     """Everything that is looked for in one attempt."""
 
-    def __init__(self, ask: dict[str, Any], at: Callable[[int, int], None]) -> None:
+    def __init__(self, ask: dict[str, Any], at: Callable[[int, int], None], most_bytes: int = MOST_BYTES) -> None:
         """*ask*: what `followed.request_of` says. *at* is told which attempt it is busy with, and with what of it;
-        (0, 0): nothing."""
+        (0, 0): nothing. *most_bytes*: read of a log in one look."""
         self.id: int = ask["id"]
         self.token: str = ask["token"]
         self._at = at
-        self._streams = [Stream(path) for path in dict.fromkeys((ask["out"], ask["err"]))]
+        self._streams = [Stream(path, most_bytes) for path in dict.fromkeys((ask["out"], ask["err"]))]
         started_wall: float = ask["started_wall"]
         self._begun_s = time.monotonic() - max(0.0, time.time() - started_wall)
         self._tracker = Tracker(
@@ -132,11 +138,8 @@ class Follower:
         and the "curve" of the first of them,
         the last "line", and whether it is "silent" or its logs are "large"."""
         self._at(self.id, FILES)
-        grew, lines = False, list[str]()
-        for stream in self._streams:
-            more, found = stream.read(final=final)
-            grew = grew or more
-            lines += found
+        read = [stream.read(final=final) for stream in self._streams]
+        grew, lines = any(more for more, _ in read), evenly([found for _, found in read])
         self._files_too()
         self._at(0, 0)
         if lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -18,7 +19,8 @@ loss, checkpoint = float(sys.argv[1]), pathlib.Path(f"epoch.{sys.argv[1]}")
 first = int(checkpoint.read_text()) + 1 if "--resume" in sys.argv else 1
 
 def asked_to_end(*_):
-    checkpoint.with_suffix(".asked").touch()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the next engine asks again
+    pathlib.Path("asked").touch()
     os.read(0, 1)
     sys.exit(0)
 
@@ -40,7 +42,7 @@ command = "exec {python} train.py {loss} <gate.{loss}"
 resume_command = "exec {python} train.py {loss} --resume <gate.{loss}"
 resume_when = "epoch.{loss}"
 metrics.val_loss = { regex = 'val_loss=(\\S+)', best = "min" }
-prune = { metric = "val_loss:min", rule = "median", at = [0.25, 0.5], keep = 2 }
+prune = { metric = "val_loss:min", rule = "median", at = [0.25], keep = 2 }
 
 [[task]]
 name = "gather"
@@ -105,7 +107,7 @@ def test_what_is_lost_is_stopped_told_and_taken_up_again_by_hand(sweep: Deck) ->
 def test_an_engine_that_is_killed_between_verdict_and_end_has_stopped_it_all_the_same(sweep: Deck) -> None:
     Path(sweep.folder / "slow-to-end").touch()
     engine = until_judged(sweep)
-    until(lambda: (sweep.folder / "epoch.asked").exists() or (sweep.folder / "epoch.9.asked").exists())
+    until((sweep.folder / "asked").exists)
     engine.signal(signal.SIGKILL)
     engine.finish()
     engine = sweep.start()
@@ -120,3 +122,33 @@ def test_an_engine_that_is_killed_between_verdict_and_end_has_stopped_it_all_the
     assert [fact.why for fact in facts if isinstance(fact, StopRequested)] == ["pruned"]
     assert sum(isinstance(fact, AttemptEnded) and fact.next == "pruned" for fact in facts) == 1
     assert sum(isinstance(fact, PointReached) and fact.task == "train-9" for fact in facts) == 1
+
+
+LATE = """
+[deck]
+gpus = "sim:1"
+
+[[task]]
+name = "train-{kind}"
+matrix.case = [
+  { kind = "good", first = 1.5, last = 0.5 },
+  { kind = "fair", first = 2.5, last = 0.9 },
+  { kind = "late", first = 3.5, last = 0.1 },
+  { kind = "bad", first = 4.5, last = 4.5 },
+]
+command = """
+LATE += "'''echo epoch 1/4 loss={first}; echo epoch 2/4 loss={first}; echo epoch 4/4 loss={last}'''\n"
+LATE += "metrics.loss = { regex = 'loss=(\\S+)' }\n"
+
+
+def test_a_rule_is_replayed_over_what_has_run_before_it_may_end_anything(deck: Deck) -> None:
+    deck.write(LATE)
+    assert deck.run().code == 0
+    refused = deck.command("plan", "--prune")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    deck.write(LATE + 'prune = { metric = "loss:min", at = [0.5], keep = 2 }\n')
+    told = deck.command("plan", "--prune").out
+    assert re.search(r"^train-late +50 % .*loss 3.5 at 50 %: the median of 2 peers is 2$", told, re.MULTILINE)
+    assert "2 of 4 tasks of train-{kind} would have been pruned" in told
+    assert "train-late (loss 0.1), would have been LOST" in told
+    assert deck.run().started == []

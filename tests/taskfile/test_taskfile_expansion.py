@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.core.spec import DeckFile, TaskSpec, Watch
+from gpudeck.engine.core.spec import DeckFile, Prune, TaskSpec, Watch
 from gpudeck.engine.errors import TaskFileError
 from tests.inside.taskfile import Box, RunOptions, load, without_markers
 
@@ -512,3 +512,13 @@ matrix.case = [{ seed = 1, ask = { exclusive = true } }, { seed = 2, ask = { par
 """
     made = [dict(task.extras.slurm) for task in deck(folder, text).tasks]
     assert made == [{"partition": "gpu", "exclusive": True}, {"partition": "big", "qos": "q"}]
+
+
+def test_prune_merges_with_the_defaults_and_may_be_taken_back(folder: Path):
+    (folder / "tasks.toml").write_text(
+        '[defaults]\nprune = { metric = "loss:min", at = [0.5, 0.25] }\n'
+        '[[task]]\nname = "a"\ncommand = "x"\nprune.keep = "{few}"\nmatrix.few = [2]\n'
+        '[[task]]\nname = "b"\ncommand = "x"\nprune.rule = "none"\n'
+    )
+    made = load(str(folder / "tasks.toml")).tasks
+    assert [task.extras.prune for task in made] == [Prune("loss:min", at=(0.25, 0.5), keep=2.0), None]

@@ -56,6 +56,7 @@ def test_the_decks_of_the_repository_load_without_a_warning(path: Path):
     [
         {"gpus": -1}, {"gpu": 1}, {"timeout": "6 hours"}, {"memory": 40}, {"retry_on": ["ooom"]}, {"launch": "mpi"},
         {"matrix": {"a-b": [1]}}, {"matrix": {"seed": 3}}, {"env": {"A": 1}}, {"outputs": "x"}, {"watch": {"x": 1}},
+        {"prune": {"metric": "loss"}}, {"prune": {"metric": "loss:min", "at": [1.5]}},
         {"metrics": {"acc": {"best": "most"}}}, {"command": []},
     ],
 )  # fmt: skip

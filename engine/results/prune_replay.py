@@ -1,0 +1,116 @@
+"""What `prune` would have come to over runs that are over: their logs are read once more, and the rule is replayed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..attempts.running import Followed, RunningAttempt
+from ..core.deck import Task
+from ..core.marks import is_of_other_work
+from ..core.phases import Cached, Succeeded
+from ..core.prune import Lost, PastRun, replayed
+from ..core.spec import Prune
+from ..logs.files import LogFolder
+from ..logs.follow import Follower
+
+LOG_BYTES = 64 << 20
+"""Of longer logs the end is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A task that would have been pruned."""
+
+    task: str
+    point: float
+    why: str
+    saved_s: float
+    """GPU seconds: of a task without GPUs seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a rule would have come to over the tasks of one entry."""
+
+    entry: str
+    prune: Prune
+    judged: int
+    """How many tasks could be."""
+    stopped: Sequence[Stopped]
+    spent_s: float
+    """GPU seconds of all that could be judged."""
+    best: str
+    """The task that came to the best value in the end."""
+    best_value: float
+    unread: Sequence[str]
+    """Tasks that could not be judged: not succeeded, of other work, or nothing was found in their logs."""
+
+    @property
+    def saved_s(self) -> float:
+        return sum(each.saved_s for each in self.stopped)
+
+    @property
+    def loses_best(self) -> bool:
+        return any(each.task == self.best for each in self.stopped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    past: PastRun
+    final: float
+    gpus: int
+
+
+def replay(tasks: Iterable[Task], logs: LogFolder) -> list[Replay]:
+    """By entry and rule, of tasks that have `prune`. Reads their logs; main thread only."""
+    groups: dict[tuple[str, Prune], list[Task]] = {}
+    for task in tasks:
+        if task.spec.extras.prune is not None:
+            groups.setdefault((task.spec.entry, task.spec.extras.prune), []).append(task)
+    return [_of_group(entry, prune, members, logs) for (entry, prune), members in groups.items()]
+
+
+def _of_group(entry: str, prune: Prune, tasks: Sequence[Task], logs: LogFolder) -> Replay:
+    read = {task.name: found for task in tasks if (found := _read(task, prune, logs)) is not None}
+    lost = replayed(prune, [each.past for each in read.values()])
+    best = (max if prune.is_max else min)(read, key=lambda name: read[name].final, default="")
+    return Replay(
+        entry,
+        prune,
+        len(read),
+        [_stopped(prune, read[name], *lost[name]) for name in read if name in lost],
+        sum(each.past.duration_s * max(1, each.gpus) for each in read.values()),
+        best,
+        read[best].final if best else math.nan,
+        [task.name for task in tasks if task.name not in read],
+    )
+
+
+def _stopped(prune: Prune, read: _Read, point: float, value: float | None, lost: Lost) -> Stopped:
+    saved_s = (1 - point) * read.past.duration_s * max(1, read.gpus)
+    return Stopped(read.past.task, point, lost.words(prune, point, value), saved_s)
+
+
+def _read(task: Task, prune: Prune, logs: LogFolder) -> _Read | None:
+    """None: it cannot be judged. Of a metric in a file nobody knows what it was on the way."""
+    ended = next((each for each in reversed(task.ended) if each.outcome.ok), None)
+    in_file = any(metric.name == prune.name and metric.file for metric in task.spec.extras.metrics)
+    if ended is None or in_file or not isinstance(task.phase, (Succeeded, Cached)) or is_of_other_work(task):
+        return None
+    paths = logs.paths(task.name, ended.number, task.spec.policy.merge_stderr)
+    began = ended.wall - ended.duration_s
+    order = Followed(1, RunningAttempt("", task.spec, paths, began), task, task.spec).request(())
+    follower = Follower(order, lambda _number, _what: None, LOG_BYTES)
+    follower.look(final=True)
+    points = tuple((point, value) for _, point, value in follower.points)
+    final = _final(follower.known, prune)
+    if not points or final is None:
+        return None
+    return _Read(PastRun(task.name, began, ended.duration_s, points), final, len(ended.gpus))
+
+
+def _final(known: Mapping[str, Sequence[object]], prune: Prune) -> float | None:
+    best = known.get(prune.name, (None, None))[1]
+    return best if isinstance(best, float) else None
