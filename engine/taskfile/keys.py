@@ -426,14 +426,12 @@ def _contradictions(said: Table, *, on_slurm: bool) -> Iterator[tuple[str, str, 
         yield ("warn_before", "is not shorter than the timeout", others) if "warn_before" in said else (
             "warn_signal", words, others
         )  # fmt: skip
-    prune, metrics = cast("Prune | None", said.get("prune")), cast("tuple[Metric, ...]", said.get("metrics", ()))
-    for metric in metrics if prune is not None else ():
-        if metric.name == prune.name and metric.best not in ("last", prune.metric.rpartition(":")[2]):
-            yield (
-                "prune",
-                f'has metric = "{prune.metric}", but metrics.{metric.name} has best = "{metric.best}"',
-                ("metrics",),
-            )
+    prune = cast("Prune | None", said.get("prune"))
+    if prune is not None:
+        for metric in cast("tuple[Metric, ...]", said.get("metrics", ())):
+            if metric.name == prune.name and metric.best not in ("last", prune.metric.rpartition(":")[2]):
+                words = f'has metric = "{prune.metric}", but metrics.{metric.name} has best = "{metric.best}"'
+                yield "prune", words, ("metrics",)
     if "nproc" in said and said.get("launch", "command") == "command":
         yield "nproc", 'says nothing with launch = "command"', ("launch",)
 

@@ -62,6 +62,7 @@ def deck_facts(deck: Deck, now: float) -> dict[str, object]:
                 entry.past_minute,
                 entry.good_starts,
                 entry.failed_starts,
+                entry.reached,
             )
             for entry in deck.entries.values()
         },

@@ -9,13 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 from gpudeck.engine.attempts.attempts import Attempts
 from gpudeck.engine.attempts.environment import Box
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import AttemptEnded, Fact
-from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, Shutdown
+from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, ReachedPoint, Shutdown
 from gpudeck.engine.core.inputs import Process as GpuProcess
 from gpudeck.engine.core.phases import FINAL, NAMES
 from gpudeck.engine.core.recorded import recorded
@@ -334,6 +335,10 @@ class SimEngine:
             readings = [self._reading(uuid) for uuid in self.box.gpus]
             self._post(DevicesSampled(tuple(readings), claimed=self._claimed()))
             self._serving.sampled()
+        for each in self.box.alive():
+            if each.deck == self.name and self.box.now - each.began >= each.behaviour.runs_s / 2:
+                loss = crc32(each.task.encode()) % 5  # some are equal
+                self._post(ReachedPoint(each.token, "loss:min", 0.5, float(loss) if loss else None))
         self.loop.call_later(_SAMPLE_S, self._sample)
 
     def _reading(self, uuid: str) -> GpuReading:

@@ -168,6 +168,7 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
     "36: two clients ask at once": _seen("at once"),
     "36: a client vanishes before it is answered": _said("a client vanishes"),
     "36: what was asked of one engine is taken back by another": _some(TakenBack),
+    "Prune: what is lost among its peers is stopped": _ended(_is("next", "pruned")),
     "Slurm: tasks share an array": _said(r"sbatch of ([2-9]|\d\d)"),
     "Slurm: a job is taken, and the answer lost": _said("sbatch of .*reply lost"),
     "Slurm: a submission is lost": _said("sbatch of .*submission lost"),

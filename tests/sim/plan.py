@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from gpudeck.engine.core.spec import DeckFile, DeckSettings, Halt, Policy, Resources, TaskSpec, Work
+from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, Halt, Policy, Prune, Resources, TaskSpec, Work
 from tests.sim.box import Behaviour
 
 FAULTS = (
@@ -58,6 +58,8 @@ def plan_of(seed: int) -> Plan:
     decks = {name: _ruled(random, file, gpus, slots) for name, file in decks.items()}
     if len(decks) > 1 and (urgent := Random(f"next {seed}")).random() < 0.4:
         decks = {name: _with_next(urgent, file) for name, file in decks.items()}
+    if (judge := Random(f"prune {seed}")).random() < 0.3:
+        decks = {name: _with_prune(judge, file) for name, file in decks.items()}
     broken = f"GPU-{random.randrange(gpus)}" if gpus > 1 and random.random() < 0.15 else ""
     return Plan(seed, gpus, decks, behaviours, odds, edits, slots, broken)
 
@@ -100,6 +102,12 @@ def _with_next(random: Random, file: DeckFile) -> DeckFile:
     """Some of its tasks go before all that waits, in other decks, too."""
     tasks = (replace(task, next=True, priority=1000) if random.random() < 0.2 else task for task in file.tasks)
     return replace(file, tasks=tuple(tasks))
+
+
+def _with_prune(random: Random, file: DeckFile) -> DeckFile:
+    """What is lost is stopped half way."""
+    rule = Extras(prune=random.choice([Prune("loss:min", at=(0.5,), keep=2), Prune("loss:min", "asha", at=(0.5,))]))
+    return replace(file, tasks=tuple(replace(task, extras=rule) for task in file.tasks))
 
 
 def edited(random: Random, file: DeckFile) -> DeckFile:

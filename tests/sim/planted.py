@@ -298,6 +298,7 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "a stop of the tasks ends nothing": _instead(Ending, "stop", _nothing),
     "drained GPUs are used": _instead(apply_module, "gpu_fact", _without_marks),
     "what runs is not waited for under its new name": _instead(dispatch, "doing", _nothing),
+    "a task is judged anew by each engine": _instead(step, "is_known", _always(False)),
     "a record goes before the end is on disk": _instead(Ends, "written", _forgets_at_once),
 }
 

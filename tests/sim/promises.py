@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from gpudeck.engine.core.deck import Deck
@@ -17,9 +18,11 @@ from gpudeck.engine.core.events import (
     Halted,
     OptionsChanged,
     Outcome,
+    PointReached,
     PriorityChanged,
     RunEnded,
     RunStarted,
+    StopRequested,
     TakenBack,
     TaskAccepted,
     TaskCached,
@@ -191,7 +194,9 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
     done |= {fact.task for fact in facts if isinstance(fact, TaskCached)}
     earlier = {other.name for other in file.tasks if other.round < spec.round} & (file.selected or {*works})
     cancelled = {fact.task for fact in facts if isinstance(fact, TaskCancelled)}
-    cancelled |= {fact.task for fact in facts if isinstance(fact, AttemptEnded) and fact.next == "cancelled"}
+    cancelled |= {
+        fact.task for fact in facts if isinstance(fact, AttemptEnded) and fact.next in ("cancelled", "pruned")
+    }
     if spec.barrier == "ended":
         then = _tokens_before(new, facts)
         alive = [old for old in box.alive() if old.deck == new.deck and old.token in then]
@@ -244,6 +249,7 @@ def of_a_journal(
         if isinstance(fact, AttemptEnded):
             _code(box, deck, fact, told.starts.get((fact.task, fact.attempt)), specs[fact.task].policy.success_codes)
     _retries(deck, specs, edited, facts)
+    _judged(deck, facts)
     unknown = {p.token for p in box.started if p.deck == deck} - told.tokens
     if unknown:
         raise Broken(f"{_name(box.processes[unknown.pop()])} began and the journal does not know it")
@@ -266,6 +272,37 @@ def _code(
         raise Broken(f"{name} ended with {process.code} and is told as done")
     if box.lives(process):
         raise Broken(f"{name} is told as ended and lives")
+
+
+def _judged(deck: str, facts: Sequence[Fact]) -> None:
+    """No work is judged twice at a point, nothing is stopped that none is better than, and what was stopped for that is
+    neither done nor failed."""
+    works: dict[tuple[str, int], str] = {}
+    known: dict[tuple[str, str], float] = {}
+    stopped: set[tuple[str, int]] = set()
+    done: dict[str, bool] = {}
+    for fact in facts:
+        match fact:
+            case AttemptStarting():
+                works[fact.task, fact.attempt] = fact.fingerprint
+                if done.pop(fact.task, False):  # it has succeeded, and is judged anew
+                    known = {one: value for one, value in known.items() if one[0] != fact.task}
+            case PointReached():
+                one = fact.task, works[fact.task, fact.attempt]
+                if one in known:
+                    raise Broken(f"{fact.task} of {deck} is judged twice at {fact.point}")
+                known[one] = inf if fact.value is None else fact.value
+            case StopRequested(why="pruned"):
+                stopped.add((fact.task, fact.attempt))
+                own = known[fact.task, works[fact.task, fact.attempt]]
+                if own <= min(known.values()):
+                    raise Broken(f"{fact.task} of {deck} is pruned, and none is better")
+            case AttemptEnded(next="pruned") if (fact.task, fact.attempt) not in stopped:
+                raise Broken(f"{fact.task} of {deck} is told as pruned, and was not stopped for that")
+            case AttemptEnded():
+                done[fact.task] = fact.outcome.ok
+            case _:
+                pass
 
 
 def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], facts: list[Fact]) -> None:
