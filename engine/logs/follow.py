@@ -139,7 +139,8 @@ class Follower:
         the last "line", and whether it is "silent" or its logs are "large"."""
         self._at(self.id, FILES)
         read = [stream.read(final=final) for stream in self._streams]
-        grew, lines = any(more for more, _ in read), evenly([found for _, found in read])
+        grew, new = any(more for more, _ in read), [found for _, found in read]
+        lines = [line for found in new for line in found] if self._points is None else evenly(new)
         self._files_too()
         self._at(0, 0)
         if lines:
