@@ -52,7 +52,7 @@ def add(
     dry_run: bool = False,
 ) -> Added:
     """Append tasks to the file at *path*, all or none. The new file is checked as a whole before it takes the old one's
-    place. A task like another is added alone.
+    place. A task like another is added alone. The file need not have a task yet.
 
     *dry_run*: the file stays as it is. *fits* raises TaskFileError for what could not run here; a file that is so
     already may be added to.
@@ -77,12 +77,12 @@ def _add(
     dry_run: bool,
 ) -> Added:
     source = read_source(path)
-    before = load(path, options, box, environ=environ)
-    taken = {spec.name for spec in before.tasks}
-    check = fits if fits is not None and _passes(fits, before) else None
+    before = load(path, options, box, environ=environ) if "task" in source.data else None
+    taken = {spec.name for spec in before.tasks} if before else set[str]()
+    check = fits if fits is not None and (before is None or _passes(fits, before)) else None
     asked = [addition.name for addition in additions if addition.name]
     if again := taken.intersection(asked) or {name for name in asked if asked.count(name) > 1}:
-        raise UsageError(f"{min(again)}: {before.shown or path} has a task of this name: give another --name")
+        raise UsageError(f"{min(again)}: {source.shown} has a task of this name: give another --name")
     attempts = _attempts(source, before, additions, taken)
     for entries in attempts:
         text = "\n".join(table_lines("[[task]]", entry) for entry in entries)
@@ -125,7 +125,9 @@ def _passes(fits: Callable[[DeckFile], None], file: DeckFile) -> bool:
     return True
 
 
-def _attempts(source: Source, file: DeckFile, additions: Sequence[Addition], taken: set[str]) -> list[list[Table]]:
+def _attempts(
+    source: Source, file: DeckFile | None, additions: Sequence[Addition], taken: set[str]
+) -> list[list[Table]]:
     """The tables as wanted, and, where the name of a task like another may be taken, the same under another name."""
     if all(addition.command for addition in additions):
         used, entries = taken | {addition.name for addition in additions}, list[Table]()
@@ -135,6 +137,8 @@ def _attempts(source: Source, file: DeckFile, additions: Sequence[Addition], tak
             used.add(str(entries[-1]["name"]))
         return [entries]
     (addition,) = additions
+    if file is None:
+        raise UsageError(f"--like {addition.like}: {source.shown} has no task yet")
     entry = entry_like(source, file, addition.like, addition.values)
     if addition.name:
         return [[{**entry, "name": addition.name}]]
