@@ -16,7 +16,9 @@ import gpudeck
 
 ROOT = Path(__file__).parents[1]
 NOT_SHIPPED = {"tests", "examples", "bench", "docs", "build", "dist"}
-HEAVY = {"torch", "textual", "rich", "sklearn", "numpy", "matplotlib", "jsonschema"}
+OF_HYDRA = "hydra_plugins"
+"""Shipped beside the package: Hydra looks for plugins there."""
+HEAVY = {"hydra", "omegaconf", "torch", "textual", "rich", "sklearn", "numpy", "matplotlib", "jsonschema"}
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +53,14 @@ def imported_modules(importtime: str) -> set[str]:
 
 def test_the_listed_packages_are_the_folders_with_an_init_file(setuptools_table: dict[str, Any]) -> None:
     folders = {path.parent.relative_to(ROOT) for path in files_of_the_package() if path.name == "__init__.py"}
-    assert {".".join(["gpudeck", *folder.parts]) for folder in folders} | {"gpudeck"} == set(
-        setuptools_table["packages"]
-    )
+    names = {
+        ".".join(folder.parts if folder.parts[0] == OF_HYDRA else ("gpudeck", *folder.parts)) for folder in folders
+    }
+    assert names | {"gpudeck", OF_HYDRA} == set(setuptools_table["packages"])
+
+
+def test_the_namespace_of_hydras_plugins_belongs_to_nobody() -> None:
+    assert [path.name for path in (ROOT / OF_HYDRA).iterdir() if path.name != "__pycache__"] == ["gpudeck_launcher"]
 
 
 def test_every_module_lies_in_a_folder_with_an_init_file() -> None:
