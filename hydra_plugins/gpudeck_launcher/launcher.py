@@ -39,6 +39,7 @@ _NOT_PARAMS = frozenset(
      "run_id", "shard", "shards", "task")
 )  # fmt: skip
 """Names that a matrix of the task file cannot have."""
+_DONE = ("succeeded", "cached")
 _LONGEST_NAME = 100
 
 
@@ -131,16 +132,18 @@ class GpudeckLauncher(Launcher):
             if row is None:
                 new.setdefault(job.tag, job)
         found = [by_tag[job.tag] for job in jobs if job.tag in by_tag]
-        again = [row.name for row in found if row.left_out or row.state in ("failed", "cancelled")]
-        done = sum(row.state in ("succeeded", "cached") for row in found)
+        open_ = [row for row in found if row.state not in _DONE]
+        again = {row.name: None for row in open_ if row.left_out or row.state in ("failed", "cancelled")}
         log.info(
-            f"{len(jobs)} jobs: {len(new)} new, {len(again)} again, {done} done before; "
+            f"{len(jobs)} jobs: {len(new)} new, {len(again)} again, {len(found) - len(open_)} done before; "
             f"look at them with: gpudeck -f {os.path.relpath(deck.file)}"
         )
+        if not new and not open_:
+            return known
         if again:
             deck.retry(*again)
         _add(deck, [_task(job) for job in new.values()])
-        if len(found) > done + len(again) and deck.state().engine is None:
+        if any(row.name not in again for row in open_) and deck.state().engine is None:
             deck.start()
         try:
             return {row.name: row for row in deck.wait(*dict.fromkeys(job.name for job in jobs))}
@@ -264,7 +267,7 @@ def _returned(deck: "Deck", job: _Job, row: "TaskRow") -> JobReturn:
     from .callback import kept_path
 
     head = deck.state().head
-    ended = row.state in ("succeeded", "cached", "failed")
+    ended = row.state in (*_DONE, "failed")
     for folder in (head.log_dir, *head.former_log_dirs) if ended else ():
         path = kept_path(os.path.join(os.path.dirname(deck.file), folder, row.name, f"attempt-{row.attempt}.log"))
         try:
@@ -277,7 +280,7 @@ def _returned(deck: "Deck", job: _Job, row: "TaskRow") -> JobReturn:
         if (returned.status is JobStatus.FAILED) is (row.state == "failed"):
             return returned
     made = JobReturn(job.overrides, job.config, task_name=job.config.hydra.job.name)
-    if row.state in ("succeeded", "cached"):
+    if row.state in _DONE:
         log.warning(f"{row.name} has succeeded, but what it returned was not kept")
         made.status, made.return_value = JobStatus.COMPLETED, None
     else:
