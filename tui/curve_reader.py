@@ -1,7 +1,9 @@
-"""The process that reads curves from logs: a pattern that never ends, or a file server that hangs, holds up nobody.
+"""The process that reads curves: a pattern that never ends, or a file server that hangs, holds up nobody.
 
-`python -m gpudeck.tui.curve_reader JSON` with the paths of an attempt's logs and how its metrics are read writes all
-of its curves as a line of JSON, at most once a second, until the attempt has ended.
+`python -m gpudeck.tui.curve_reader JSON` with a list of attempts, each the paths of its files and how its metrics are
+read, writes a line of JSON whenever it knows more of one, at most once a second each: its place in the list and all of
+its curves, until all attempts have ended. The curves that the engine keeps are true; logs are read for what it did
+not keep.
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
+from ..engine.logs.curves import Curve, Curves, Find, from_wire, read_kept, to_wire
 from ..engine.logs.follow import HungError, limited_cpu
 from ..engine.logs.growing import MetricsFile, Stream
 from ..engine.logs.metrics import documents, finder, numbers_at
-from .curves import Curves, Find, to_wire
+from .background import lines_from
 
 TAIL_BYTES = 8 << 20
 """Read of each log that was there before."""
@@ -50,10 +54,14 @@ def sampled(lines: Sequence[str], most: int = ALIKE) -> list[str]:
 
 
 class Reader:
-    """One attempt's logs and metrics files."""
+    """What is kept of one attempt; where that is not all, its logs and metrics files."""
 
     def __init__(self, order: dict[str, Any]) -> None:
-        """*order*: "out", "err", "metrics" as `show` tells them, "started" (seconds since the epoch)."""
+        """*order*: "kept", "out", "err", "metrics" as `show` tells them, "started" (seconds since the epoch)."""
+        self._kept_path: str = order["kept"]
+        self._kept_seen: tuple[int, int] | None = None
+        self._kept: dict[str, Curve] = {}
+        self._asked = [metric["name"] for metric in order["metrics"]]
         self._streams = [Stream(path, TAIL_BYTES) for path in dict.fromkeys((order["out"], order["err"])) if path]
         self._finders: dict[str, Find] = {}
         self._files: list[tuple[str, str, MetricsFile]] = []
@@ -62,10 +70,27 @@ class Reader:
                 self._files.append((metric["name"], metric["key"], MetricsFile(metric["file"], order["started"])))
             elif metric["regex"]:
                 self._finders[metric["name"]] = finder(metric["regex"])
-        self.curves = Curves(self._finders, named=bool(order["metrics"]))
+        self._read = Curves(self._finders, named=bool(order["metrics"]))
+
+    @property
+    def curves(self) -> list[Curve]:
+        return [*self._kept.values(), *(curve for curve in self._read.curves() if curve.name not in self._kept)]
+
+    def _read_kept(self) -> bool:
+        """Whether that is all that there is to read."""
+        with suppress(OSError, ValueError):
+            found = os.stat(self._kept_path)
+            seen = (found.st_ino, found.st_mtime_ns)
+            if seen != self._kept_seen:
+                self._kept_seen = seen
+                self._kept = {curve.name: curve for curve in read_kept(self._kept_path).curves}
+        return bool(self._kept) and all(name in self._kept for name in self._asked)
 
     def look(self, *, final: bool) -> Iterator[None]:
         """Read what is new; a step is over whenever some of it has been taken in."""
+        if self._read_kept():
+            yield
+            return
         for stream in self._streams:
             _, lines = stream.read(final=final)
             lines = sampled(lines)
@@ -86,39 +111,47 @@ class Reader:
                     while at < len(lines):
                         line = lines[at]
                         at += 1
-                        self.curves.feed(line)
+                        self._read.feed(line)
             except (HungError, RecursionError, MemoryError):
-                self.curves.forget()
+                self._read.forget()
 
     def _take(self, name: str, key: str, raw: bytes) -> None:
-        values = numbers_at(key, documents(raw))
-        if len(values) > 1:
-            self.curves.replace(name, values)
-        elif values:
-            self.curves.append(name, values[0])
+        self._read.told(name, numbers_at(key, documents(raw)))
 
 
-def run(order: dict[str, Any], tell: Callable[[str], None], alive: Callable[[], bool]) -> None:
-    """Until the attempt, which "running" says, is over, or nobody wants to know."""
-    reader = Reader(order)
-    running: bool = order["running"]
-    told, told_at = "", float("-inf")
-    while alive():
-        for _ in reader.look(final=not running):
-            if time.monotonic() - told_at < PERIOD_S:
-                continue
-            told, told_at = _tell(reader, tell, told), time.monotonic()
-        told, told_at = _tell(reader, tell, told), time.monotonic()
-        if not running:
-            return
-        time.sleep(PERIOD_S)
+def run(orders: Sequence[dict[str, Any]], tell: Callable[[str], None], alive: Callable[[], bool]) -> None:
+    """Until all attempts, which "running" says, are over, or nobody wants to know."""
+    readers = {place: Reader(order) for place, order in enumerate(orders)}
+    told: dict[int, str] = {}
+    while readers and alive():
+        for place, reader in list(readers.items()):
+            running: bool = orders[place]["running"]
+            told_at = float("-inf")
+            for _ in reader.look(final=not running):
+                if time.monotonic() - told_at >= PERIOD_S:
+                    _tell(place, reader, tell, told)
+                    told_at = time.monotonic()
+            _tell(place, reader, tell, told)
+            if not running:
+                del readers[place]
+        if readers:
+            time.sleep(PERIOD_S)
 
 
-def _tell(reader: Reader, tell: Callable[[str], None], told: str) -> str:
-    text = json.dumps(to_wire(reader.curves.curves()), separators=(",", ":"))
-    if text != told:
+def _tell(place: int, reader: Reader, tell: Callable[[str], None], told: dict[int, str]) -> None:
+    text = json.dumps([place, to_wire(reader.curves)], separators=(",", ":"))
+    if text != told.get(place):
+        told[place] = text
         tell(text)
-    return text
+
+
+async def curves_of(orders: Sequence[Mapping[str, Any]]) -> AsyncGenerator[tuple[int, tuple[Curve, ...]], None]:
+    """What such a process tells, until it ends or nobody listens. Raises OSError."""
+    async with aclosing(lines_from("curve_reader", json.dumps(orders))) as lines:
+        async for line in lines:
+            with suppress(ValueError):  # it was killed within a line
+                place, said = json.loads(line)
+                yield place, from_wire(said)
 
 
 def main() -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ..core.deck import Deck
 from ..core.spec import TaskSpec
-from ..logs.files import AttemptPaths
+from ..logs.curves import read_kept
+from ..logs.files import AttemptPaths, curves_beside
 from ..ports import Aside
 from .record import last_scores
 
@@ -55,8 +56,15 @@ LastProgress = tuple[str, int, Progress]
 
 def read_all(files: Sequence[tuple[str, int, str]]) -> list[LastProgress]:
     """Of attempts (task, number, path of attempt-N.json) that reported anything."""
-    scores = ((name, number, last_scores(path)) for name, number, path in files)
-    return [(name, number, Progress(metrics=last, best=best)) for name, number, (last, best) in scores if last]
+    found: list[LastProgress] = []
+    for name, number, path in files:
+        last, best = last_scores(path)
+        if last:
+            kept = {curve.name: curve for curve in read_kept(curves_beside(path)).curves}
+            first = kept.get(next(iter(last)))
+            sparks = () if first is None else tuple(first.sparks())
+            found.append((name, number, Progress(metrics=last, best=best, curve=sparks)))
+    return found
 
 
 class LastMetrics:

@@ -152,10 +152,8 @@ class Followed:
             "was_large": self.large,
             "pattern": pattern,
             "prune": _points(extras.prune),
-            "known": {
-                name: [last, self.best.get(name), () if place else self.curve]
-                for place, (name, last) in enumerate(self.metrics.items())
-            },
+            "kept": paths.curves,
+            "known": {name: [last, self.best.get(name)] for name, last in self.metrics.items()},
         }
 
     def pattern_name(self, what: int) -> str:

@@ -37,6 +37,11 @@ class AttemptPaths:
         return f"{self.stem}.gpu.json"
 
     @property
+    def curves(self) -> str:
+        """What its metrics have been."""
+        return curves_beside(self.json)
+
+    @property
     def script(self) -> str:
         """What a cluster is given to run."""
         return f"{self.stem}.sh"
@@ -51,6 +56,11 @@ class AttemptPaths:
         stem = f"{self.stem}.rank{rank}" if rank else self.stem
         out = f"{stem}.log"
         return replace(self, out=out, err=out if self.err == self.out else f"{stem}.err")
+
+
+def curves_beside(record: str) -> str:
+    """The file of an attempt's curves, by the path of its attempt-N.json."""
+    return f"{record.removesuffix('.json')}.curves.json"
 
 
 class NumberTakenError(FileExistsError):

@@ -3,6 +3,7 @@ by the helper process alone, since files and patterns of the user's may hang."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+from ..atomic import write_atomic
+from .curves import Curves, KeptCurves, Place, encode_kept, read_kept
 from .growing import MOST_BYTES, MetricsFile, Stream
 from .marks import reader_of, said_in
 from .metrics import MAX_METRICS, Values, documents, finder, numbers_at, to_text
@@ -23,6 +26,8 @@ SHOWN_CHARS = 200
 """Of the last line."""
 PATTERN_CPU_S = 0.5
 """A pattern that computes for longer over what one look has found is given up."""
+KEEP_S = 5.0
+"""Curves that go on are written so often."""
 FILES, PROGRESS, WATCH, METRIC = 1, 2, 3, 4
 """What is being done at a moment; METRIC + n for the n-th metric."""
 
@@ -63,10 +68,8 @@ def telling(lines: list[str]) -> list[str]:
     return kept[::-1]
 
 
-def evenly(streams: list[list[str]]) -> list[str]:
-    """The lines of streams that have grown since, as if each had grown evenly: no line tells when it was written."""
-    placed = [((place + 1) / len(lines), line) for lines in streams for place, line in enumerate(lines)]
-    return [line for _, line in sorted(placed, key=lambda each: each[0])]
+_Line = tuple[str, "float | None"]
+"""And when it was written, about, in seconds from the attempt's start; None: its values are in the curves already."""
 
 
 class Follower:
@@ -78,9 +81,18 @@ class Follower:
         self.id: int = ask["id"]
         self.token: str = ask["token"]
         self._at = at
-        self._streams = [Stream(path, most_bytes) for path in dict.fromkeys((ask["out"], ask["err"]))]
-        started_wall: float = ask["started_wall"]
-        self._begun_s = time.monotonic() - max(0.0, time.time() - started_wall)
+        self._kept_path: str = ask["kept"]
+        kept = self._read_kept()
+        known = kept.read or {}
+        self._streams = {path: Stream(path, most_bytes, known.get(path)) for path in (ask["out"], ask["err"])}
+        self._curves = Curves(named=True, known=kept.curves)
+        self._kept_count = self._curves.count
+        """Values that are in the file."""
+        self._kept_s = time.monotonic()
+        self._looked_s = max((curve.at_s[-1] for curve in kept.curves if curve.at_s), default=0.0)
+        """Seconds from the attempt's start to the last look."""
+        self._started_wall: float = ask["started_wall"]
+        self._begun_s = time.monotonic() - max(0.0, time.time() - self._started_wall)
         self._tracker = Tracker(
             read=reader_of(ask["progress"], ask["total"]) if ask["progress"] else None, command=ask["command"]
         )
@@ -95,12 +107,13 @@ class Follower:
         self._files: dict[str, tuple[MetricsFile, list[tuple[str, str]]]] = {}
         """By path: the names and keys that are looked for in it."""
         for place, metric in enumerate(ask["metrics"]):
-            self._add_metric(METRIC + place, metric, started_wall)
+            self._add_metric(METRIC + place, metric)
         self._points: Points | None = Points(**ask["prune"]) if ask["prune"] else None
         if self._points is not None and self._values.setdefault(self._points.name, Values()).by == "last":
             self._values[self._points.name].by = self._points.by
-        for name, known in ask["known"].items():
-            self._values.setdefault(name, Values()).go_on(*known)
+        for name, (last, best, *_) in ask["known"].items():
+            values = self._values.setdefault(name, Values())
+            values.last, values.best = last, best
         self._silent_s: float | None = ask["silent_s"]
         self._grew_s: float | None = None
         self._is_silent: bool = ask["was_silent"]
@@ -119,71 +132,122 @@ class Follower:
         self.hung: list[int] = []
         """What was given up since they were last taken."""
 
-    def _add_metric(self, what: int, metric: dict[str, Any], started_wall: float) -> None:
+    def _read_kept(self) -> KeptCurves:
+        """What another follower of the same attempt has kept."""
+        self._at(self.id, FILES)
+        kept = read_kept(self._kept_path)
+        self._at(0, 0)
+        return kept if kept.token == self.token else KeptCurves()
+
+    def _add_metric(self, what: int, metric: dict[str, Any]) -> None:
         name: str = metric["name"]
         self._values[name] = Values(metric["best"])
         if metric["file"]:
-            _, keys = self._files.setdefault(metric["file"], (MetricsFile(metric["file"], started_wall), []))
+            _, keys = self._files.setdefault(metric["file"], (MetricsFile(metric["file"], self._started_wall), []))
             keys.append((name, metric["key"]))
         elif metric["regex"]:
             self._finders.append((what, name, finder(metric["regex"])))
 
     @property
-    def known(self) -> dict[str, tuple[float | None, float | None, list[float], int]]:
-        """The last and best value of each metric and its curve, for another follower of the same attempt."""
-        return {name: value.known for name, value in self._values.items() if value.last is not None}
+    def known(self) -> dict[str, tuple[float | None, float | None]]:
+        """The last and best value of each metric, for another follower of the same attempt."""
+        return {name: (value.last, value.best) for name, value in self._values.items() if value.last is not None}
+
+    def keep(self, *, at_once: bool) -> None:
+        """Write the curves where they have grown; once in a while, or *at_once*."""
+        count, now = self._curves.count, time.monotonic()
+        if not self._kept_path or count == self._kept_count or not (at_once or now - self._kept_s >= KEEP_S):
+            return
+        self._kept_count, self._kept_s = count, now
+        read = {path: stream.taken for path, stream in self._streams.items()}
+        self._at(self.id, FILES)
+        with contextlib.suppress(OSError):  # a full disk, a folder that was removed
+            raw = encode_kept(KeptCurves(self._curves.curves(), self.token, read))
+            write_atomic(self._kept_path, raw, durable=False, draft=f"{self._kept_path}~")
+        self._at(0, 0)
 
     def look(self, *, final: bool = False) -> dict[str, Any]:
         """Read what is new. Returns what has changed: "share", "ends_at" (CLOCK_BOOTTIME), "metrics", their "best",
         and the "curve" of the first of them,
         the last "line", and whether it is "silent" or its logs are "large"."""
         self._at(self.id, FILES)
-        read = [stream.read(final=final) for stream in self._streams]
-        grew, new = any(more for more, _ in read), [found for _, found in read]
-        lines = [line for found in new for line in found] if self._points is None else evenly(new)
-        self._files_too()
+        grew, new = False, list[_Line]()
+        now_s = time.monotonic() - self._begun_s
+        for stream in self._streams.values():
+            more, found = stream.read(final=final)
+            grew = grew or more
+            new += zip(found, self._times(stream, len(found), now_s), strict=True)
+        self._files_too(now_s)
         self._at(0, 0)
-        if lines:
-            self._read(lines)
+        self._looked_s = max(now_s, self._looked_s)
+        lines = [line for line, _ in new]
+        if new:
+            self._read(new)
         if grew or lines:
             self._watch(lines)
         self._silence(grew=grew)
-        self._is_large = self._most_bytes is not None and sum(each.size for each in self._streams) > self._most_bytes
+        self._is_large = (
+            self._most_bytes is not None and sum(each.size for each in self._streams.values()) > self._most_bytes
+        )
         return self._changes()
 
-    def _read(self, lines: list[str]) -> None:
-        self._line = printable(lines[-1][: 2 * SHOWN_CHARS]).strip()[:SHOWN_CHARS] or self._line
-        for stream in self._streams:
+    def _times(self, stream: Stream, lines: int, now_s: float) -> list[float | None]:
+        """When each of its lines was written, about: evenly from the last look on. None: its values are in the curves
+        already."""
+        written_s = now_s if stream.written_wall is None else stream.written_wall - self._started_wall
+        span_s = max(0.0, min(now_s, written_s) - self._looked_s)
+        new = lines - stream.old
+        return [None] * stream.old + [self._looked_s + span_s * (at + 1) / new for at in range(new)]
+
+    def _read(self, new: list[_Line]) -> None:
+        self._line = printable(new[-1][0][: 2 * SHOWN_CHARS]).strip()[:SHOWN_CHARS] or self._line
+        for stream in self._streams.values():
             for line in stream.passed_over():
                 self._tracker.read_settings(line)
-        for part in [[line] for line in lines] if self._points is not None else [lines]:
-            self._take(part)
-            if self._points is not None and self._tracker.share is not None:
+        if self._points is None:
+            self._take(new)
+            return
+        for line in sorted(new, key=lambda each: each[1] or 0.0):  # progress may be in one log, the metric in the other
+            self._take([line])
+            if self._tracker.share is not None:
                 self.points += self._points.passed(self._tracker.share, self._values[self._points.name])
 
-    def _take(self, lines: list[str]) -> None:
+    def _take(self, new: list[_Line]) -> None:
+        lines = [line for line, _ in new]
         if self._own_pattern:
             if not self._guarded(PROGRESS, lambda: self._feed(lines)):
                 self._tracker.stop_reading()
                 self._own_pattern = False
         else:
             self._feed(telling(lines))
-        for line in lines:
+        for line, at_s in new:
             if "::gpudeck " in line:
                 for name, value in said_in(line)[1].items():
                     if name in self._values or len(self._values) < MAX_METRICS:
                         self._values.setdefault(name, Values()).take(value)
-        self._finders = [found for found in self._finders if self._find(lines, *found)]
+                if at_s is not None:
+                    self._curves.feed_said(line, at_s)
+        if self._finders:
+            placed = [(line, self._curves.place(line), at_s) for line, at_s in new]
+            self._finders = [found for found in self._finders if self._find(placed, *found)]
 
     def _feed(self, lines: list[str]) -> None:
         for line in lines:
             self._tracker.feed(line)
 
-    def _find(self, lines: list[str], what: int, name: str, find: Callable[[str], list[float]]) -> bool:
+    def _find(
+        self,
+        placed: list[tuple[str, Place, float | None]],
+        what: int,
+        name: str,
+        find: Callable[[str], list[float]],
+    ) -> bool:
         def search() -> None:
-            for line in lines:
+            for line, place, at_s in placed:
                 for value in find(line):
                     self._values[name].take(value)
+                    if at_s is not None:
+                        self._curves.add(name, value, place, at_s)
 
         return self._guarded(what, search)
 
@@ -200,15 +264,17 @@ class Follower:
             self._at(0, 0)
         return True
 
-    def _files_too(self) -> None:
+    def _files_too(self, now_s: float) -> None:
         for file, keys in self._files.values():
             raw = file.read()
             if raw is None:
                 continue
             held = documents(raw)
             for name, key in keys:
-                for value in numbers_at(key, held):
+                values = numbers_at(key, held)
+                for value in values:
                     self._values[name].take(value)
+                self._curves.told(name, values, now_s)
 
     def _watch(self, lines: list[str]) -> None:
         search = self._pattern
@@ -231,7 +297,7 @@ class Follower:
         """A log that was written before it was followed was silent from then on, not from its start."""
         now = time.monotonic()
         if self._grew_s is None:
-            written = [stream.written_wall for stream in self._streams if stream.written_wall is not None]
+            written = [stream.written_wall for stream in self._streams.values() if stream.written_wall is not None]
             ago = max(0.0, time.time() - max(written)) if written else now - self._begun_s
             self._grew_s = max(now - ago, self._begun_s)
         elif grew:
@@ -254,12 +320,13 @@ class Follower:
             ends_at = self._promised
         if share is None and ends_at is not None:
             share = self._share_of_time(now, ends_at)
+        first = next((self._curves.curve(name) for name, one in self._values.items() if one.last is not None), None)
         state: dict[str, Any] = {
             "share": None if share is None else round(share, 4),
             "ends_at": self._steady(ends_at, now),
             "metrics": to_text({name: value.last for name, value in self._values.items() if value.last is not None}),
             "best": to_text({name: value.best for name, value in self._values.items() if value.best is not None}),
-            "curve": next((list(one.curve) for one in self._values.values() if one.last is not None), list[float]()),
+            "curve": [] if first is None else first.sparks(),
             "line": self._line,
             "silent": self._is_silent,
             "large": self._is_large,

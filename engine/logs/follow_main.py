@@ -76,7 +76,7 @@ class Helper:
                 self._follow(request)
                 return None
             case "drop":
-                self._followers.pop(request["id"], None)
+                self._let_go(request["id"])
                 return None
             case "judge":
                 return {"judge": request["id"], **self._judge(request["id"])}
@@ -87,7 +87,12 @@ class Helper:
             case _:
                 return None
 
+    def _let_go(self, attempt: int) -> None:
+        if (follower := self._followers.pop(attempt, None)) is not None:
+            follower.keep(at_once=True)
+
     def _follow(self, request: dict[str, Any]) -> None:
+        self._let_go(request["id"])
         request["known"] = request["known"] or self._store.of(request["token"]) or {}
         try:
             follower = Follower(request, self._at)
@@ -99,6 +104,7 @@ class Helper:
         seen: dict[int, dict[str, Any]] = {}
         for follower in self._followers.values():
             changes = follower.look()
+            follower.keep(at_once=False)
             if changes:
                 seen[follower.id] = changes
         self._store.keep(self._followers.values())
@@ -115,7 +121,9 @@ class Helper:
         follower = self._followers.pop(attempt, None)
         if follower is None:
             return {}
-        return {"seen": {attempt: follower.look(final=True)}, **self._news(follower)}
+        seen = {attempt: follower.look(final=True)}
+        follower.keep(at_once=True)
+        return {"seen": seen, **self._news(follower)}
 
     def _news(self, *followers: Follower) -> dict[str, Any]:
         hits: list[tuple[int, str]] = []

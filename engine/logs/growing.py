@@ -11,6 +11,8 @@ from .printable import printable
 
 MOST_BYTES = 65536
 """Read of one log in one look; of what has grown by more, the end."""
+CATCH_UP_BYTES = 262144
+"""The same, of what was written while nobody read."""
 LINE_CHARS = 4096
 """Longer lines are cut."""
 FILE_BYTES = 4 << 20
@@ -24,8 +26,9 @@ _BREAKS = re.compile(r"[\r\n]")
 class Stream:
     """One growing log."""
 
-    def __init__(self, path: str, most_bytes: int = MOST_BYTES) -> None:
-        """*most_bytes*: read in one call; of what has grown by more, the end."""
+    def __init__(self, path: str, most_bytes: int = MOST_BYTES, known: tuple[int, int] | None = None) -> None:
+        """*most_bytes*: read in one call; of what has grown by more, the end. *known*: which file this was (its inode)
+        when it was last read, by another reader, and how far."""
         self._path = path
         self._most_bytes = most_bytes
         self._identity: tuple[int, int] | None = None
@@ -41,6 +44,9 @@ class Stream:
         """In bytes, when it was looked at last."""
         self.written_wall: float | None = None
         """When it was last written, by the file system's clock; None: it is not there."""
+        self._known = known
+        self.old = 0
+        """So many of the lines that it gave out last are known."""
 
     def read(self, *, final: bool = False) -> tuple[bool, list[str]]:
         """Whether it has grown since the last call, and its new lines and frames of bars.
@@ -58,8 +64,26 @@ class Stream:
         if identity != self._identity or found.st_size < self._offset:
             self._identity, self._offset, self._carry = identity, 0, ""
         grew = found.st_size > self._offset
-        text = self._more(found.st_size) if grew else ""
-        return grew, self._split(text, final=final or not grew)
+        known = self._read_known(found)
+        most = CATCH_UP_BYTES if known else self._most_bytes
+        text = self._more(found.st_size, most) if found.st_size > self._offset else ""
+        self.old = len(known)
+        return grew, known + self._split(text, final=final or not grew)
+
+    @property
+    def taken(self) -> tuple[int, int]:
+        """Which file it is (its inode), and up to where its lines were given out."""
+        carried = 0 if self._settled else len(self._carry.encode())
+        return self._identity[1] if self._identity else 0, max(0, self._offset - carried)
+
+    def _read_known(self, found: os.stat_result) -> list[str]:
+        """Once: the end of what another reader has read already."""
+        known, self._known = self._known, None
+        if known is None or known[0] != found.st_ino or not 0 < known[1] <= found.st_size:
+            return []
+        lines = self._split(self._more(known[1], self._most_bytes), final=False)
+        self._settled = True
+        return lines
 
     def passed_over(self) -> list[str]:
         """The lines at the beginning of a log of which only the end was read: what a program says of its settings."""
@@ -69,8 +93,8 @@ class Stream:
         self._start = 0
         return [clean(piece) for piece in _BREAKS.split(raw.decode("utf-8", "replace")) if piece]
 
-    def _more(self, size: int) -> str:
-        start = max(self._offset, size - self._most_bytes)
+    def _more(self, size: int, most_bytes: int) -> str:
+        start = max(self._offset, size - most_bytes)
         if start > self._offset:
             self._start = start if self._offset == 0 else self._start
             self._carry, self._midway = "", True

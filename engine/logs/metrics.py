@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from .marks import number_of
 
-CURVE_POINTS = 16
-"""Of what a metric has been, for a small picture of it."""
 MAX_METRICS = 128
 """More names than these are not kept for an attempt."""
 
@@ -19,46 +17,18 @@ MAX_METRICS = 128
 class Values:
     """What one metric has been."""
 
-    __slots__ = ("_apart", "_between", "_count", "best", "by", "curve", "last")
+    __slots__ = ("best", "by", "last")
 
     def __init__(self, by: str = "last") -> None:
         """*by*: "max", "min" or "last"."""
         self.by = by
         self.last: float | None = None
         self.best: float | None = None
-        self.curve: list[float] = []
-        """What it has been from its beginning on, as far apart as makes so few of them; the last is the last."""
-        self._apart = 1
-        self._count = 0
-        self._between = False
-        """The last of the curve is no point that stays."""
-
-    def go_on(self, last: float | None, best: float | None, curve: Sequence[float] = (), apart: int = 1) -> None:
-        """From what another one has known."""
-        self.last, self.best, self.curve, self._apart = last, best, list(curve), max(1, apart)
-        self._count = max(0, len(self.curve) - 1) * self._apart + bool(self.curve)
-
-    @property
-    def known(self) -> tuple[float | None, float | None, list[float], int]:
-        """For `go_on`."""
-        return self.last, self.best, list(self.curve), self._apart
-
-    def _draw(self, value: float) -> None:
-        if self._between:
-            self.curve.pop()
-        self.curve.append(value)
-        self._between = self._count % self._apart != 0
-        self._count += 1
-        if len(self.curve) > CURVE_POINTS:
-            self.curve = self.curve[::2]
-            self._apart *= 2
 
     def take(self, value: float) -> bool:
         """Whether that changed anything. What is no number (nan) may be the last, never the best."""
         before = (self.last, self.best)
         self.last = value
-        if math.isfinite(value):
-            self._draw(value)
         if not math.isnan(value):
             old = self.best
             better = old is None or self.by == "last" or (value > old if self.by == "max" else value < old)

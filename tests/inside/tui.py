@@ -8,6 +8,7 @@ from gpudeck.engine.adapters.processes.proc import stat
 from gpudeck.engine.attempts.record import git_text
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
+from gpudeck.engine.logs.curves import KEPT, Curve, Curves, KeptCurves, encode_kept, from_wire, guesses, to_wire
 from gpudeck.engine.logs.log_file import Breaks, LogFile
 from gpudeck.engine.logs.printable import last_frame
 from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
@@ -23,7 +24,7 @@ from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.background import in_thread, lines_from
 from gpudeck.tui.client import PATIENCE_S, QUIET_S, TICK_S, DeckClient, Pulse
 from gpudeck.tui.curve_reader import ALIKE, sampled
-from gpudeck.tui.curves import KEPT, Curve, Curves, area, chart, from_wire, guesses, plot, to_wire
+from gpudeck.tui.curves import area, chart, plot
 from gpudeck.tui.deck_app import MOST, Toast, Toasts, but_not, came_to_nothing, outcome
 from gpudeck.tui.drawing import format
 from gpudeck.tui.drawing.filtering import parse as filtering_parse

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.inside.logs import METRIC, PROGRESS, WATCH, Follower, HungError, follow, limited_cpu, telling
+from tests.inside.logs import METRIC, PROGRESS, WATCH, Follower, HungError, follow, limited_cpu, read_kept, telling
 
 CATASTROPHE = "(a+a+)+c"
 BAIT = "a" * 60 + "b"
@@ -27,6 +27,7 @@ class Attempt:
     def follow(self, **ask: Any) -> Follower:
         fixed = {"id": 7, "token": "t", "out": str(self.out), "err": str(self.err), "started_wall": time.time()}
         keys = {
+            "kept": str(self.folder / "attempt-1.curves.json"),
             "command": "",
             "progress": "",
             "total": None,
@@ -97,11 +98,30 @@ def test_another_follower_goes_on_from_what_is_known(attempt: Attempt) -> None:
     attempt.say("loss 0.1", "loss 0.2", "::gpudeck lr=0.5")
     first = attempt.follow(metrics=loss)
     first.look()
-    assert first.known == {"loss": (0.2, 0.1, [0.1, 0.2], 1), "lr": (0.5, 0.5, [0.5], 1)}
+    assert first.known == {"loss": (0.2, 0.1), "lr": (0.5, 0.5)}
+    first.keep(at_once=True)
     attempt.out.write_text("loss 0.3\n")
     changes = attempt.follow(metrics=loss, known=first.known).look()
     assert (changes["metrics"], changes["best"]) == ({"loss": 0.3, "lr": 0.5}, {"loss": 0.1, "lr": 0.5})
     assert changes["curve"] == [0.1, 0.2, 0.3]
+
+
+def test_curves_are_kept_beside_the_log_and_another_follower_goes_on_with_them(attempt: Attempt) -> None:
+    loss = [metric("loss", regex=r"loss (\S+)")]
+    first = attempt.follow(metrics=loss, started_wall=time.time() - 60)
+    attempt.say("step 1: loss 3", "step 2: loss nan", "step 3: lo")
+    first.look()
+    first.keep(at_once=True)
+    attempt.say("step 3: loss 1", "::gpudeck step=3 acc=0.5")
+    second = attempt.follow(metrics=loss, started_wall=time.time() - 60)
+    second.look(final=True)
+    second.keep(at_once=True)
+    attempt.out.unlink()
+    kept = {curve.name: curve for curve in read_kept(str(attempt.folder / "attempt-1.curves.json")).curves}
+    assert repr(kept["loss"].points) == "((1.0, 3.0), (2.0, nan), (3.0, 1.0))"
+    assert kept["acc"].points == ((3, 0.5),)
+    assert kept["loss"].at_s == tuple(sorted(kept["loss"].at_s))
+    assert 0 < kept["loss"].at_s[0] < kept["loss"].at_s[-1] <= 61
 
 
 def test_the_curve_of_a_metric_has_a_few_points_from_its_beginning_to_its_end(attempt: Attempt) -> None:
@@ -183,7 +203,9 @@ def test_a_pattern_that_hangs_is_given_up_and_the_others_go_on(
 
 def test_an_outsider_can_see_what_is_being_done(attempt: Attempt) -> None:
     attempt.say("x")
-    attempt.follow(pattern="x", metrics=[metric("a", regex="y")]).look()
+    follower = attempt.follow(pattern="x", metrics=[metric("a", regex="y")])
+    attempt.busy.clear()
+    follower.look()
     assert attempt.busy == [(7, 1), (0, 0), (7, METRIC), (0, 0), (7, WATCH), (0, 0)]
 
 

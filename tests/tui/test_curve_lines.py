@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -71,7 +72,7 @@ def test_of_many_values_the_extremes_and_the_last_one_stay() -> None:
     count = 20 * KEPT + 7
     values = {1234: 9.0, 4567: -9.0}
     found = fed(*(f"step {at}: loss={values.get(at, math.sin(at))}" for at in range(count)))["loss"]
-    assert len(found.points) <= 2 * KEPT + 1
+    assert len(found.points) <= 2 * KEPT + 2
     assert found.count == count
     assert (found.low, found.high) == ((4567, -9.0), (1234, 9.0))
     assert {found.low, found.high} <= set(found.points)
@@ -91,8 +92,8 @@ def test_nan_is_the_last_value_and_never_the_least() -> None:
 
 def test_a_metrics_file_that_tells_all_values_replaces_what_there_was() -> None:
     curves = Curves(named=True)
-    curves.replace("map", [1.0, 2.0])
-    curves.replace("map", [1.0, 2.0, 3.0])
+    curves.told("map", [1.0, 2.0])
+    curves.told("map", [1.0, 2.0, 3.0])
     assert curves.curves()[0].points == ((0, 1), (1, 2), (2, 3))
 
 
@@ -108,3 +109,27 @@ def test_any_lines_give_curves_in_order(lines: list[str]) -> None:
     for curve in fed(*lines).values():
         assert curve.count >= 1
         assert [x for x, _ in curve.points] == sorted(x for x, _ in curve.points)
+
+
+@given(
+    values=st.lists(st.floats(allow_subnormal=False), min_size=1, max_size=1500),
+    cuts=st.lists(st.integers(1, 1500), max_size=3),
+)
+def test_a_curve_that_is_kept_and_gone_on_with_stays_small_and_has_its_ends_and_extremes(
+    values: list[float], cuts: list[int]
+) -> None:
+    curves = Curves(named=True)
+    for at, value in enumerate(values):
+        if at in cuts:
+            curves = Curves(named=True, known=from_wire(json.loads(json.dumps(to_wire(curves.curves())))))
+        curves.add("loss", value, ("step", at), at / 10)
+    (found,) = curves.curves()
+    finite = [value for value in values if math.isfinite(value)]
+    assert len(found.points) <= 512
+    assert found.count == len(values)
+    assert (repr(found.points[0][1]), repr(found.points[-1][1])) == (repr(values[0]), repr(values[-1]))
+    assert {min(finite), max(finite)} <= {value for _, value in found.points} if finite else found.low is None
+    assert [x for x, _ in found.points] == sorted({x for x, _ in found.points})
+    assert len(found.at_s) == len(found.points)
+    assert list(found.at_s) == sorted(found.at_s)
+    assert all(repr(values[int(x)]) == repr(value) for x, value in found.points)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.inside.tui import ALIKE, Curve, from_wire, lines_from, proc, sampled
+from tests.inside.tui import ALIKE, Curve, Curves, KeptCurves, encode_kept, from_wire, lines_from, proc, sampled
 from tests.inside.tui import curves_reader as reader
 
 _PATIENCE_S = 30.0
@@ -18,7 +18,12 @@ _PATIENCE_S = 30.0
 
 def order(folder: Path, *, running: bool = False, metrics: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
     out, err = str(folder / "attempt-1.log"), str(folder / "attempt-1.err")
-    return {"out": out, "err": err, "metrics": list(metrics), "started": 0.0, "running": running}
+    kept = str(folder / "attempt-1.curves.json")
+    return {"kept": kept, "out": out, "err": err, "metrics": list(metrics), "started": 0.0, "running": running}
+
+
+def curves_in(line: str) -> tuple[Curve, ...]:
+    return from_wire(json.loads(line)[1])
 
 
 def metric(name: str, **more: str) -> dict[str, Any]:
@@ -28,8 +33,8 @@ def metric(name: str, **more: str) -> dict[str, Any]:
 def read(folder: Path, **how: Any) -> dict[str, Curve]:
     """What the reader tells of an attempt that is over."""
     told: list[str] = []
-    reader.run(order(folder, **how), told.append, lambda: True)
-    return {curve.name: curve for curve in from_wire(json.loads(told[-1]))}
+    reader.run([order(folder, **how)], told.append, lambda: True)
+    return {curve.name: curve for curve in curves_in(told[-1])}
 
 
 def test_a_log_of_an_attempt_that_is_over_is_read_once(tmp_path: Path) -> None:
@@ -53,8 +58,8 @@ def test_a_curve_grows_with_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 file.write("loss=2\n")
         return len(told) < 2
 
-    reader.run(order(tmp_path, running=True), told.append, goes_on)
-    assert [from_wire(json.loads(text))[0].count for text in told] == [1, 2]
+    reader.run([order(tmp_path, running=True)], told.append, goes_on)
+    assert [curves_in(text)[0].count for text in told] == [1, 2]
 
 
 def test_patterns_of_the_task_file_say_what_is_read(tmp_path: Path) -> None:
@@ -75,6 +80,16 @@ def test_a_pattern_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pyte
     assert list(read(tmp_path, metrics=(metric("x", regex="(a+)+$"),))) == ["wer"]
 
 
+def test_what_is_kept_is_told_in_place_of_what_a_log_says(tmp_path: Path) -> None:
+    curves = Curves(named=True)
+    curves.add("loss", 7.0, ("step", 1.0), 2.5)
+    (tmp_path / "attempt-1.curves.json").write_bytes(encode_kept(KeptCurves(curves.curves(), "t")))
+    (tmp_path / "attempt-1.log").write_text("loss=3 acc=0.5\n")
+    asked = (metric("loss", regex="loss=(.)"), metric("acc", regex="acc=(...)"))
+    found = read(tmp_path, metrics=asked)
+    assert (found["loss"].points, found["loss"].at_s, found["acc"].last) == (((1, 7),), (2.5,), 0.5)
+
+
 def test_no_logs_are_no_curves(tmp_path: Path) -> None:
     assert read(tmp_path) == {}
 
@@ -85,8 +100,8 @@ async def test_a_process_tells_what_it_has_read_until_nobody_listens(tmp_path: P
     heard = asyncio.Event()
 
     async def hear() -> None:
-        async for line in lines_from("curve_reader", json.dumps(order(tmp_path, running=True))):
-            if "loss" in {curve.name for curve in from_wire(json.loads(line))}:
+        async for line in lines_from("curve_reader", json.dumps([order(tmp_path, running=True)])):
+            if "loss" in {curve.name for curve in curves_in(line)}:
                 heard.set()
 
     hearing = asyncio.create_task(hear())
@@ -101,8 +116,8 @@ async def test_a_process_tells_what_it_has_read_until_nobody_listens(tmp_path: P
 
 async def test_a_process_ends_with_the_attempt(tmp_path: Path) -> None:
     (tmp_path / "attempt-1.log").write_text("loss=9\nloss=8\n")
-    told = [line async for line in lines_from("curve_reader", json.dumps(order(tmp_path)))]
-    assert from_wire(json.loads(told[-1]))[0].points == ((0, 9), (1, 8))
+    told = [line async for line in lines_from("curve_reader", json.dumps([order(tmp_path)]))]
+    assert curves_in(told[-1])[0].points == ((0, 9), (1, 8))
 
 
 def test_of_many_lines_that_differ_in_numbers_a_part_is_taken_and_rare_ones_stay() -> None:

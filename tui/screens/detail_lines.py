@@ -20,14 +20,17 @@ from ...engine.attempts.record import (
     read_record,
     words_in,
 )
+from ...engine.logs.curves import Curve
 from ...engine.logs.digest import digest
+from ...engine.logs.files import curves_beside
 from ...engine.protocol.describe import change_fields, env_lines, task_fields
 from ...engine.protocol.states import ACTIVE, FAILED, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import TaskRow
 from ...engine.protocol.words import nodes_text
 from ...engine.text import command_text, pairs_text
-from ..background import BackgroundReader, lines_from
-from ..curves import Curve, chart, from_wire
+from ..background import BackgroundReader
+from ..curve_reader import curves_of
+from ..curves import chart
 from ..drawing.format import about, bar, clean, clock, cut, duration, fit, mib, percent, ranges, width_of
 from ..drawing.paragraphs import GAP, Line, Span, Tone, beside, field, harmless, links, paragraph
 from ..drawing.view import FLAGS, gpu_words, look, rung_text
@@ -140,13 +143,7 @@ class Attempts:
         found = self._entry
         if found is None or self.details is None:
             return None
-        entry, lasts = found
-        newest = entry["number"] == max(self.numbers)
-        metrics = [each for each in self.details.get("metrics", ()) if newest or not each["file"]]
-        started = entry.get("started") or (newest_started if newest else None) or 0.0
-        return {
-            "out": entry["log"], "err": entry["err"], "metrics": metrics, "started": started, "running": lasts,
-        }  # fmt: skip
+        return order_of(self.details, *found, newest=found[0]["number"] == max(self.numbers), started=newest_started)
 
     @property
     def _entry(self) -> tuple[Mapping[str, Any], bool] | None:
@@ -158,6 +155,20 @@ class Attempts:
         if running and running["number"] == number:
             return running, True
         return next(((each, False) for each in details["attempts"] if each["number"] == number), None)
+
+
+def order_of(
+    details: Mapping[str, Any], attempt: Mapping[str, Any], lasts: bool, *, newest: bool, started: float | None
+) -> Mapping[str, Any]:
+    """What `curve_reader` is to read of an attempt. *started*: of the newest, seconds since the epoch."""
+    return {
+        "kept": curves_beside(attempt["json"]) if attempt.get("json") else "",
+        "out": attempt["log"],
+        "err": attempt["err"],
+        "metrics": [each for each in details.get("metrics", ()) if newest or not each["file"]],
+        "started": attempt.get("started") or (started if newest else None) or 0.0,
+        "running": lasts,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,14 +272,13 @@ class Gathering:
         self._order = text
         if self._reading is not None:
             self._reading.cancel()
-        self._reading = self._widget.run_worker(self._take_curves(text)) if text else None
+        self._reading = None if order is None else self._widget.run_worker(self._take_curves(order))
 
-    async def _take_curves(self, order: str) -> None:
+    async def _take_curves(self, order: Mapping[str, Any]) -> None:
         with contextlib.suppress(OSError):
-            async for line in lines_from("curve_reader", order):
-                with contextlib.suppress(ValueError):  # it was killed within a line
-                    self._curves = from_wire(json.loads(line))
-                    self._news()
+            async for _, curves in curves_of([order]):
+                self._curves = curves
+                self._news()
         self._more_curves = False
         self._news()
 
