@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ..engine.logs.curves import Curve, Point
+from ..engine.results.overlay import Drawn, value_at
 from .drawing.format import clean, cut, fit, number, width_of
 from .drawing.paragraphs import Line, Span
 
@@ -85,12 +87,12 @@ def _place(value: float, low: float, high: float, count: int) -> int:
 
 class _Canvas:
     def __init__(self, width: int, height: int) -> None:
-        self._cells = [[0] * max(0, width) for _ in range(max(0, height))]
+        self.cells = [[0] * max(0, width) for _ in range(max(0, height))]
 
     def line(self, first: tuple[int, int], last: tuple[int, int]) -> None:
         """Dots from one place to another, ends included."""
         (x, y), (to_x, to_y) = first, last
-        cells = self._cells
+        cells = self.cells
         if x == to_x:  # most of a noisy curve
             for at in range(min(y, to_y), max(y, to_y) + 1):
                 cells[at // _ROWS][x // _COLUMNS] |= _BITS[x % _COLUMNS][at % _ROWS]
@@ -101,7 +103,7 @@ class _Canvas:
             cells[at_y // _ROWS][at_x // _COLUMNS] |= _BITS[at_x % _COLUMNS][at_y % _ROWS]
 
     def lines(self) -> list[str]:
-        return ["".join(chr(0x2800 + bits) if bits else BLANK for bits in row) for row in self._cells]
+        return ["".join(chr(0x2800 + bits) if bits else BLANK for bits in row) for row in self.cells]
 
 
 ROWS = 6
@@ -154,3 +156,105 @@ def _x(curve: Curve, x: float) -> str:
     """Values are counted from 1, as people do."""
     x = x + 1 if curve.x == "value" else x
     return f"{x:,.0f}" if x == int(x) else f"{x:,.2f}"
+
+
+MARKS = "abcdefghijklmnopqrstuvwxyzABCD"
+"""Of lines over each other, by their place: a colour alone does not tell 30 apart."""
+BAND = "░"
+Cell = tuple[str, int]
+"""A character, and the place of the line that it belongs to; -1: of none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The part of a plane that a picture shows."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+    log: bool = False
+    """The values are drawn by their logarithm."""
+
+    @classmethod
+    def around(cls, lines: Sequence[Drawn], *, log: bool) -> Frame | None:
+        """All that can be drawn; None: nothing can."""
+        points = [point for line in lines for point in line.points if _can_be_drawn(point, log=log)]
+        if not points:
+            return None
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        return cls(min(xs), max(xs), min(ys), max(ys), log)
+
+    def row(self, value: float, dots: int) -> int:
+        """Of so many dots, from above."""
+        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+        y = (math.log(value) if value > 0 else low) if self.log else value
+        return dots - 1 - _place(y, low, high, dots)
+
+    def column(self, x: float, dots: int) -> int:
+        return _place(x, self.left, self.right, dots)
+
+    def x_at(self, column: int, columns: int) -> float:
+        return self.left + (self.right - self.left) * column / max(1, columns - 1)
+
+
+def _can_be_drawn(point: Point, *, log: bool) -> bool:
+    return math.isfinite(point[0]) and math.isfinite(point[1]) and (point[1] > 0 or not log)
+
+
+def overlay(
+    lines: Sequence[Drawn], frame: Frame, width: int, height: int, *, first: int, bands: Collection[int]
+) -> list[list[Cell]]:
+    """*lines* over each other in *height* lines of *width* cells; the one at place *first* above the others, *bands* of
+    these below all. Each line has its mark at its end and here and there."""
+    picture: list[list[Cell]] = [[(BLANK, -1)] * width for _ in range(height)]
+    order = sorted(range(len(lines)), key=lambda place: place == first)
+    for place in order:
+        band = lines[place].band
+        if place in bands and band is not None:
+            _shade(picture, band, frame, place)
+    canvases = {place: _drawn(lines[place].points, frame, width, height) for place in order}
+    for place in order:
+        for y, row in enumerate(canvases[place].cells):
+            for x, bits in enumerate(row):
+                if bits:
+                    under = picture[y][x][0]
+                    picture[y][x] = (chr((ord(under) if under >= "\u2800" else 0x2800) | bits), place)
+    for place in reversed(order):
+        _mark(picture, canvases[place].cells, place)
+    return picture
+
+
+def _drawn(points: Sequence[Point], frame: Frame, width: int, height: int) -> _Canvas:
+    canvas = _Canvas(width, height)
+    before: tuple[int, int] | None = None
+    for point in points:
+        if not _can_be_drawn(point, log=frame.log):
+            before = None
+            continue
+        here = (frame.column(point[0], width * _COLUMNS), frame.row(point[1], height * _ROWS))
+        canvas.line(before or here, here)
+        before = here
+    return canvas
+
+
+def _shade(picture: list[list[Cell]], band: tuple[Sequence[Point], Sequence[Point]], frame: Frame, place: int) -> None:
+    height, width = len(picture), len(picture[0])
+    low, high = band
+    for x in range(width):
+        at = frame.x_at(x, width)
+        under, over = value_at(low, at), value_at(high, at)
+        if under is not None and over is not None and math.isfinite(under) and math.isfinite(over):
+            for y in range(frame.row(over, height), frame.row(under, height) + 1):
+                picture[y][x] = (BAND, place)
+
+
+def _mark(picture: list[list[Cell]], cells: Sequence[Sequence[int]], place: int) -> None:
+    """At its end, or as near to it as there is room, and at places of its own."""
+    width = len(picture[0])
+    rows = {x: y for x in range(width) for y in reversed(range(len(cells))) if cells[y][x]}
+    step = max(12, width // 4)
+    ends = [x for x in sorted(rows, reverse=True) if picture[rows[x]][x][0] not in MARKS][:1]
+    for x in (*ends, *range(3 * place % step, width - step // 2, step)):
+        if x in rows and picture[rows[x]][x][0] not in MARKS:
+            picture[rows[x]][x] = (MARKS[place], place)

@@ -17,6 +17,7 @@ MODULES: Mapping[str, str] = {
     "errors": "ErrorsScreen",
     "timeline": "TimelineScreen",
     "graph": "GraphScreen",
+    "curves": "CurvesScreen",
     "detail": "Detail",
     "logs": "LogScreen",
     "help": "Help",

@@ -97,7 +97,7 @@ def progress_text(row: TaskRow) -> str:
     """ "43 %  eta 00:12:00  loss=0.31"; "" where nothing is known."""
     parts = [f"{100 * row.progress:.0f} %"] if row.progress is not None else []
     parts += [f"eta {duration(row.eta_s)}"] if row.eta_s is not None else []
-    parts += [f"{name}={measured(row.best.get(name, value))}" for name, value in list(row.metrics.items())[:3]]
+    parts += [f"{name}={measured(row.score(name))}" for name in list(row.metrics)[:3]]
     return "  ".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -77,12 +78,17 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     progress: float | None = None
     """0 to 1."""
     eta_s: float | None = None
-    metrics: Mapping[str, float] = {}
-    """As they are now, or were last."""
-    best: Mapping[str, float] = {}
+    metrics: Mapping[str, float | None] = {}
+    """As they are now, or were last; null: nan or infinite."""
+    best: Mapping[str, float | None] = {}
     """Of those of which the task file says `best = "max"` or `"min"`."""
     curve: tuple[float, ...] = ()
     """What the first of the metrics has been since its attempt began, at most 16 points; the last is the last value."""
+
+    def score(self, metric: str) -> float:
+        """Its best value where the task file says which that is, else its last; nan: that is no number."""
+        value = self.best.get(metric, self.metrics.get(metric))
+        return math.nan if value is None else value
 
 
 class GpuProcess(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -26,6 +26,7 @@ from ..logs.digest import blamed_log, digest_of
 from ..logs.files import AttemptPaths
 from ..logs.ranks import tails
 from ..protocol.alike import Alike, groups_of
+from ..results.overlay import REPEATS
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import Layout, tabulate, varying
 from ..serve.offline import STANDING
@@ -159,8 +160,6 @@ def _so_far(history: GpuHistory | None, cards: int) -> Mapping[str, float | None
 
 MOST_FAILURES = 100
 """Kinds of them that are told of; of more the reason stands in the table only."""
-_REPEATS = ("seed", "fold", "repeat", "rep", "trial")
-"""Params that are averaged over."""
 _MOST_COLUMNS = 8
 
 
@@ -307,7 +306,7 @@ def _tables(results: Sequence[Result], ways: Mapping[str, How]) -> Iterator[Metr
         }
         done = [result for result in members if result.done and result.values]
         axes = varying(done)
-        over = tuple(name for name in axes if name in _REPEATS)
+        over = tuple(name for name in axes if name in REPEATS)
         others = [name for name in axes if name not in over]
         if not told or not others:
             continue

@@ -14,9 +14,11 @@ from gpudeck.engine.decks.opening import open_deck
 from gpudeck.engine.decks.options import as_before, changed, continued, decode, difference
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
+from gpudeck.engine.logs.curves import Curve
 from gpudeck.engine.logs.files import LogNames
 from gpudeck.engine.results.compare import compare
 from gpudeck.engine.results.difference import MOST_MORE, Difference, student_quantile
+from gpudeck.engine.results.overlay import Member, axes_of, drawn, grouped, mean_of, smoothed, value_at
 from gpudeck.engine.results.results import Result
 from gpudeck.engine.results.table import FORMATS, Cell, Column, Layout, Table, decimals_for, tabulate
 from gpudeck.engine.serve.details import rung_changes

@@ -36,6 +36,7 @@ OVER: dict[str, tuple[str, ...]] = {
     "errors": ("e",),
     "timeline": ("t",),
     "graph": ("o",),
+    "curves": ("C",),
 }
 """How one comes to a place from the table."""
 
@@ -67,7 +68,7 @@ def test_at_80x24_the_first_page_has_every_key_of_the_table_and_of_the_deck() ->
     assert {action.id for action in on("tasks", "deck")} <= there
 
 
-@pytest.mark.parametrize(("size", "pages"), [("80x24", 3), ("120x40", 1), ("200x60", 1)])
+@pytest.mark.parametrize(("size", "pages"), [("80x24", 3), ("120x40", 2), ("200x60", 1)])
 def test_the_help_fits_few_pages(size: str, pages: int) -> None:
     assert len(pages_of("tasks", {}, *INSIDE[size]).pages) == pages
 
@@ -118,5 +119,6 @@ ALSO: dict[str, tuple[str, ...]] = {
     "errors": ("page", "tasks", "deck"),
     "timeline": ("page", "deck"),
     "graph": ("page", "deck"),
+    "curves": ("page", "tasks", "deck"),
 }
 """Whose keys mean something there, too."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from textual.binding import Binding
 
-Where = Literal["deck", "tasks", "panes", "gpus", "log", "page", "detail", "timeline", "graph", "errors"]
+Where = Literal["deck", "tasks", "panes", "gpus", "log", "page", "detail", "timeline", "graph", "errors", "curves"]
 """deck: on every screen; tasks: with the table or a task before one; panes: where several are seen; gpus: on a GPU;
 log: in a log; page: on any of the pages that follow, which cover the deck; detail: on the page about one task."""
 
@@ -119,6 +119,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("filter", ("slash",), "filter", "Filter: words, state:failed, tag:x, gpu:2, node:a, name=value", footer=8),
     Action("sort", ("s",), "sort", "Sort by the next column; again on the last one: file order"),
     Action("reverse_sort", ("S",), "reverse", "Sort the other way round"),
+    Action("curves", ("C",), "compare", "Compare curves: of the marked tasks, else of those of its entry"),
     Action("copy_command", ("y",), "copy command", "Copy the command, to the clipboard"),
     Action("copy_table", ("Y",), "copy table", "Copy the table as it is shown, tab-separated"),
     Action("pager", ("v",), "$PAGER", "Open the log in $PAGER"),
@@ -192,6 +193,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("timeline_on", ("shift+right", "l"), "on", "On in time, by a quarter of the width", "timeline", footer=5),
     Action("timeline_now", ("f", "end"), "now", "To the present, and stay there", "timeline", footer=6),
     Action("timeline_all", ("0", "home"), "all", "Everything from the first start on", "timeline", footer=7),
+    Action("curves_metric", ("m",), "metric", "The next metric", "curves", footer=2),
+    Action("curves_axis", ("x",), "axis", "Over steps, epochs or time", "curves", footer=3),
+    Action("curves_groups", ("g",), "seeds", "Mean and deviation over seeds, or every task", "curves", footer=4),
+    Action("curves_baseline", ("b",), "baseline", "Differences to this curve; again: to none", "curves", footer=5),
+    Action("curves_smooth", ("s",), "smooth", "Smooth more, or not at all", "curves", footer=6),
+    Action("curves_log", ("y",), "log scale", "Logarithms of the values, or the values", "curves", footer=7),
+    Action("curves_left", ("left",), "left", "To smaller steps: the values there", "curves"),
+    Action("curves_right", ("right",), "right", "To larger steps: the values there", "curves"),
     Action("graph_left", ("left", "h"), "left", "To the round before", "graph"),
     Action("graph_right", ("right", "l"), "right", "To the round behind", "graph"),
     Action(

@@ -203,8 +203,8 @@ def node_text(row: TaskRow) -> str:
 
 def metric(row: TaskRow) -> tuple[str, float] | None:
     """The one that the table shows: the first that the task has named; its best, where the file says which that is."""
-    first = next(iter(row.metrics.items()), None)
-    return None if first is None else (first[0], row.best.get(first[0], first[1]))
+    first = next(iter(row.metrics), None)
+    return None if first is None else (first, row.score(first))
 
 
 def metric_cell(row: TaskRow, width: int, *, sparks: bool) -> Cell:
@@ -285,7 +285,7 @@ def plain_text(column: str, row: TaskRow, now_s: float) -> str:
         case "progress":
             return "" if row.progress is None else percent(row.progress)
         case "metric":
-            return " ".join(f"{clean(name)}={number(row.best.get(name, value))}" for name, value in row.metrics.items())
+            return " ".join(f"{clean(name)}={number(row.score(name))}" for name in row.metrics)
         case "reason":
             return "; ".join(filter(None, (rung_text(row), clean(row.pending), clean(row.reason))))
         case "name":

@@ -353,6 +353,14 @@ class Dashboard(DeckScreen):
         if names := self.targets():
             self.post_message(OpenLogs(names))
 
+    def do_curves(self) -> None:
+        """Of the marked tasks; without marks, of all tasks of the entry that the cursor is on."""
+        names, row = self.targets(), self.deck.row(self._table.cursor_name)
+        if not self._table.marked and row is not None:
+            names = tuple(each.name for _, each in sorted(self.deck.rows.items()) if each.entry == row.entry)
+        if names:
+            self.gpudeck.push_screen(pages.page("curves", names))
+
     def do_copy_table(self) -> None:
         self.gpudeck.copy(self._table.as_text(), f"{len(self._table.shown)} rows")
 

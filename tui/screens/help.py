@@ -35,6 +35,7 @@ PLACES: Mapping[Where, str] = {
     "timeline": "On the timeline",
     "graph": "On the graph",
     "errors": "On the errors",
+    "curves": "On the curves",
 }
 SIGNS = "Signs"
 LEAST_CELLS = 37
@@ -42,7 +43,7 @@ LEAST_CELLS = 37
 KEY_CELLS = 10
 TEXT_CELLS = LEAST_CELLS - KEY_CELLS - 1
 GAP = 2
-_PAGES: frozenset[Where] = frozenset({"detail", "timeline", "graph", "errors"})
+_PAGES: frozenset[Where] = frozenset({"detail", "timeline", "graph", "errors", "curves"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,56 @@
+"""What trainings print is kept beside their logs, and seen on the screen and in the report when the logs are gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fakes.live_deck import live_deck
+from tests.fakes.screen_rig import ScreenRig, screen_on
+
+DECK = """
+[deck]
+gpus = "sim:4"
+[[task]]
+name = "lr{lr}-s{seed}"
+command = "for i in 1 2 3 4; do echo step $i loss=$((10 / i + {seed} + {lr})); done; echo step 5 loss={last}"
+matrix.case = [{ lr = 1, last = "nan" }, { lr = 5, last = "2.5" }]
+matrix.seed = [1, 3]
+metrics.loss = { regex = 'loss=(\\S+)', best = "min" }
+[[task]]
+name = "plain"
+command = ["true"]
+"""
+TASKS = ("lr1-s1", "lr1-s3", "lr5-s1", "lr5-s3")
+
+
+async def presses(rig: ScreenRig, key: str, seen: str) -> None:
+    await rig.press(key)
+    await rig.until_seen(seen)
+
+
+async def test_curves_of_tasks_over_each_other_are_compared_by_keys(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        async with screen_on(deck, size=(80, 24)) as rig:
+            for name in (*TASKS, "plain"):
+                await rig.until_state(name, "succeeded")
+            for name in TASKS:
+                await rig.until((tmp_path / f"logs/{name}/attempt-1.curves.json").exists)
+                (tmp_path / f"logs/{name}/attempt-1.log").unlink()
+            await presses(rig, "C", "last values   4 tasks")
+            assert "loss over step   mean ± deviation over seeds" in rig.text()
+            await presses(rig, "j", "▸b ")
+            await presses(rig, "b", "baseline")
+            await presses(rig, "left", "at step")
+            await presses(rig, "b", "▸b")
+            await rig.press(*["left"] * 16)
+            await presses(rig, "b", " -4")
+            await presses(rig, "g", "▸c lr5-s1")
+            await presses(rig, "s", "smoothed 0.6")
+            await presses(rig, "y", "log scale")
+            await presses(rig, "x", "over time")
+            await presses(rig, "enter", "Attempts")
+            await presses(rig, "escape", "▸c lr5-s1")
+            await presses(rig, "C", "plain")
+            await rig.press("G")
+            await presses(rig, "C", "This task has reported no metric")
+            assert "metrics.loss = {" in rig.text()
