@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..attempts.gpu_history import GpuHistory
+from ..results.overlay import Drawn
 from ..results.table import Table
 
 
@@ -120,6 +121,17 @@ class MetricsPart:
 
 
 @dataclass(frozen=True, slots=True)
+class CurvesPart:
+    """What one metric has been: a line for each task, or for the mean over its seeds."""
+
+    metric: str
+    axis: str
+    lines: Sequence[Drawn]
+    left_out: int
+    """Lines that there was no room for, or that count something else."""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     deck: str
     file: str
@@ -142,6 +154,7 @@ class Report:
     simulated: bool = False
     """Its GPUs are: what is told of them is not real."""
     tables: Sequence[MetricsPart] = field(default_factory=tuple[MetricsPart, ...])
+    curves: Sequence[CurvesPart] = field(default_factory=tuple[CurvesPart, ...])
 
     @property
     def energy_wh(self) -> float | None:

@@ -21,18 +21,19 @@ from ..core.flags import flags
 from ..core.phases import NAMES, Attempt, Blocked, Ended, Failed
 from ..decks.offline import OfflineDeck
 from ..errors import UsageError
+from ..logs.curves import read_kept
 from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of
 from ..logs.files import AttemptPaths
 from ..logs.ranks import tails
 from ..protocol.alike import Alike, groups_of
-from ..results.overlay import REPEATS
+from ..results.overlay import REPEATS, Member, axes_of, drawn
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import Layout, tabulate, varying
 from ..serve.offline import STANDING
 from ..serve.pages import failure_of
 from ..text import pairs_text
-from .data import AttemptPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
+from .data import AttemptPart, CurvesPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
 
 UNTOLD = "untold"
 """The kind of an attempt whose end is not in the journal."""
@@ -161,6 +162,8 @@ def _so_far(history: GpuHistory | None, cards: int) -> Mapping[str, float | None
 MOST_FAILURES = 100
 """Kinds of them that are told of; of more the reason stands in the table only."""
 _MOST_COLUMNS = 8
+_MOST_LINES = 24
+"""Of curves over each other."""
 
 
 def gather(offline: OfflineDeck) -> Report:
@@ -189,6 +192,7 @@ def gather(offline: OfflineDeck) -> Report:
         failed=len(failed),
         simulated=isinstance(deck.settings.gpus, int),
         tables=list(_tables(results, _ways(deck.tasks, names))),
+        curves=list(_curves([_member(records, task) for task in deck.tasks])),
     )
 
 
@@ -324,6 +328,24 @@ def _layout(done: Sequence[Result], told: Mapping[str, How], others: Sequence[st
     if len(others) == 1 or values[across] * len(told) > _MOST_COLUMNS:
         return Layout(told, over, tuple(others))
     return Layout(told, over, tuple(name for name in others if name != across), (across,))
+
+
+def _member(records: Records, task: Task) -> Member:
+    kept = read_kept(records.paths(task).curves).curves if records.attempt(task) else ()
+    return Member(task.name, task.spec.entry, task.spec.params, {curve.name: curve for curve in kept})
+
+
+def _curves(members: Sequence[Member]) -> Iterator[CurvesPart]:
+    """Of each metric that somebody has more than one value of, over what most of them count."""
+    for metric in dict.fromkeys(name for member in members for name in member.curves):
+        mine = [member for member in members if metric in member.curves]
+        if all(member.curves[metric].count < 2 for member in mine):
+            continue
+        axis = axes_of(mine, metric)[0]
+        lines = drawn(mine, metric, axis, groups=True)
+        seen = [line for line in lines if len(line.points) > 1][:_MOST_LINES]
+        if seen:
+            yield CurvesPart(metric, axis, seen, len(lines) - len(seen))
 
 
 def _title(entry: str, layout: Layout) -> str:

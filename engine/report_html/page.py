@@ -10,7 +10,7 @@ from string import Template
 
 from ..text import duration, names_text, plural, wh_text
 from .data import FailurePart, Report, RunPart
-from .parts import STATE_SIGNS, curves, metrics_table, runs_table, stamp, tasks_table, text, timeline
+from .parts import STATE_SIGNS, curves, metrics_table, overlay, runs_table, stamp, tasks_table, text, timeline
 
 MARK = "<!-- made by gpudeck report -->"
 """Stands in the second line: such a file may be replaced."""
@@ -74,6 +74,10 @@ def _body(report: Report) -> Iterator[str]:
         yield f'<p class="quiet">Of tasks that have succeeded. {best}</p>'
         yield from map(metrics_table, report.tables)
         yield "</section>"
+    if report.curves:
+        yield '<section><h2 id="over-time">Curves of metrics</h2>'
+        yield '<p class="quiet">Tasks that differ in a seed alone are one line: their mean ± standard deviation.</p>'
+        yield f'<div class="overlays">{"".join(map(overlay, report.curves))}</div></section>'
     if _on_gpus(report):
         attempts = [attempt for run in report.runs for attempt in run.attempts]
         yield f'<section><h2 id="curves">GPUs over time</h2>{curves(attempts)}</section>'
@@ -88,6 +92,7 @@ def _parts(report: Report) -> str:
         ("failures", "Failures", report.failed > 0),
         ("all", "Tasks", True),
         ("metrics", "Metrics", bool(report.tables)),
+        ("over-time", "Curves of metrics", bool(report.curves)),
         ("curves", "GPUs over time", _on_gpus(report)),
     )
     links = "".join(f'<a href="#{name}">{title}</a> ' for name, title, there in parts if there)

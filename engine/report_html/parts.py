@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
 from ..attempts.gpu_history import GpuHistory
+from ..logs.curves import Point
 from ..results.table import Cell, decimals_for
 from ..text import duration, measured, mib_text, printable, ranges, wh_text
-from .data import AttemptPart, MetricsPart, Report, RunPart, TaskPart
+from .data import AttemptPart, CurvesPart, MetricsPart, Report, RunPart, TaskPart
 
 DASH = "–"
 STATE_SIGNS = {
@@ -333,3 +335,59 @@ def _path(points: Sequence[tuple[float, float | None]], most: int) -> Iterator[t
         x, value = max(known, key=lambda point: point[1])
         yield x, value, joined
         joined = True
+
+
+_WIDE, _HIGH = 480, 220
+_MARGIN = 14
+_HUES = 7
+_DASHES = ("", "6 3", "2 2", "8 2 2 2")
+"""Lines of one colour differ in these."""
+
+
+def overlay(part: CurvesPart) -> str:
+    """One metric, its lines over each other, and what they are."""
+    points = [point for line in part.lines for point in line.points if _finite(point)]
+    if not points:
+        return ""
+    left, right = min(x for x, _ in points), max(x for x, _ in points)
+    low, high = min(y for _, y in points), max(y for _, y in points)
+
+    def at(point: Point) -> str:
+        x = (point[0] - left) / ((right - left) or 1.0) * _WIDE
+        y = _MARGIN + (high - min(max(point[1], low), high)) / ((high - low) or 1.0) * (_HIGH - 2 * _MARGIN)
+        return f"{x:.1f} {y:.1f}"
+
+    drawn = list[str]()
+    names = list[str]()
+    for place, line in enumerate(part.lines):
+        kind = f"hue{place % _HUES}"
+        dash = _DASHES[place // _HUES % len(_DASHES)]
+        dashed = f' stroke-dasharray="{dash}"' if dash else ""
+        if line.band is not None:
+            edge = [point for point in (*line.band[1], *reversed(line.band[0])) if _finite(point)]
+            drawn.insert(0, f'<polygon class="{kind} band" points="{" ".join(map(at, edge))}"/>')
+        path = "".join(f"{'M' if new else 'L'}{at(point)}" for point, new in _runs(line.points))
+        drawn.append(f'<path class="{kind}"{dashed} d="{path}"><title>{text(line.label, 200)}</title></path>')
+        sample = f'<svg viewBox="0 0 24 8" aria-hidden="true"><path class="{kind}"{dashed} d="M0 4H24"/></svg>'
+        runs = f" ({len(line.tasks)})" if len(line.tasks) > 1 else ""
+        names.append(f"<li>{sample} {text(line.label, 120)}{runs} <b>{measured(line.points[-1][1])}</b></li>")
+    ends = f"{part.axis} {measured(left)} to {measured(right)}, values {measured(low)} to {measured(high)}"
+    more = f'<p class="quiet">{part.left_out:,} more are left out.</p>' if part.left_out else ""
+    return (
+        f"<figure><figcaption><b>{text(part.metric, 120)}</b><br><small>{text(ends)}</small></figcaption>"
+        f'<svg viewBox="0 0 {_WIDE} {_HIGH}" role="img" aria-label="{text(f"{part.metric} over {part.axis}")}">'
+        f'{"".join(drawn)}<path class="base" d="M0 {_HIGH - 1}H{_WIDE}"/></svg><ul>{"".join(names)}</ul>{more}</figure>'
+    )
+
+
+def _finite(point: Point) -> bool:
+    return math.isfinite(point[0]) and math.isfinite(point[1])
+
+
+def _runs(points: Sequence[Point]) -> Iterator[tuple[Point, bool]]:
+    """Those that are numbers, and whether a gap lies before each."""
+    gap = True
+    for point in points:
+        if _finite(point):
+            yield point, gap
+        gap = not _finite(point)

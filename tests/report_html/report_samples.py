@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 from gpudeck.engine.attempts.gpu_history import GpuHistory
-from gpudeck.engine.report_html.data import AttemptPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
+from gpudeck.engine.report_html.data import AttemptPart, CurvesPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
+from gpudeck.engine.results.overlay import Drawn
 from gpudeck.engine.results.table import Cell, Column, Table
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"'&\x1b[31m\x07\x00\u202e\udcff"
@@ -83,6 +84,7 @@ def report(count: int = 3, *, word: str = "train", points: int = 20, reason: str
     """So many tasks on two GPUs, every third of them failed, with *word* in everything that comes from outside."""
     attempts = [_attempt(f"{word}-{place}", place, points, reason) for place in range(count)]
     failures = [one for one in attempts if one.kind != "ok"]
+    line = [(1.0, 0.5), (2.0, float("nan")), (3.0, 0.25)]
     table = Table((word,), (Column(word, word, "max"),), [((word,), (Cell((0.5,)),))])
     return Report(
         deck=word,
@@ -100,6 +102,7 @@ def report(count: int = 3, *, word: str = "train", points: int = 20, reason: str
         failures=[FailurePart([one.task], 1, reason, word, f"/{word}", [word] * 20) for one in failures[:100]],
         failed=len(failures),
         tables=[MetricsPart(word, table)],
+        curves=[CurvesPart(word, "step", [Drawn(word, (word, word), line, (line, line))], 1)],
     )
 
 

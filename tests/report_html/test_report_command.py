@@ -56,6 +56,16 @@ def test_every_number_is_the_one_that_table_tells(deck: Deck) -> None:
         assert found.value(row["task"], "time") == pytest.approx(end["duration_s"], abs=0.002)
 
 
+def test_curves_of_a_metric_are_one_picture_with_a_line_for_the_mean_over_seeds(deck: Deck) -> None:
+    deck.write(SWEEP)
+    deck.run()
+    found = written(deck)
+    (over,) = [given for tag, given in found.tags if tag == "svg" and given.get("aria-label") == "acc over value"]
+    assert over["role"] == "img"
+    assert "method=base (2)" in found.text
+    assert len([tag for tag, given in found.tags if tag == "polygon" and "band" in (given["class"] or "")]) == 2
+
+
 def test_a_report_of_simulated_gpus_says_so(deck: Deck) -> None:
     deck.write(SWEEP)
     deck.run()

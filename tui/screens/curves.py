@@ -52,6 +52,7 @@ class CurvesView(LineView, inherit_bindings=False):
         super().__init__(id=id)
         self._members: Sequence[Member] = ()
         self._metrics: Sequence[str] = ()
+        self._asked: Sequence[str] = ()
         self._reading = True
         self._metric = self._axis = ""
         self._groups: bool | None = None
@@ -75,7 +76,7 @@ class CurvesView(LineView, inherit_bindings=False):
 
     def show(self, members: Sequence[Member], asked: Sequence[str], *, reading: bool) -> None:
         """Take other curves; what the user chose stays. *asked*: metrics of the task file. *reading*: more come."""
-        self._members, self._reading = members, reading
+        self._members, self._asked, self._reading = members, asked, reading
         self._metrics = list(dict.fromkeys((*asked, *(name for member in members for name in member.curves))))
         if not any(self._metric in member.curves for member in members):
             told = [name for name in self._metrics if any(name in member.curves for member in members)]
@@ -313,9 +314,18 @@ class CurvesView(LineView, inherit_bindings=False):
                     plural(tasks, "task"),
                     f"{left} more are left out: mark fewer" if left else "",
                     "reading …" if self._reading else "",
+                    self._offer(),
                 ),
             )
         )
+
+    def _offer(self) -> str:
+        """The line of the task file that has a metric kept which is only guessed in the end of logs."""
+        curves = [member.curves[self._metric] for member in self._members if self._metric in member.curves]
+        if self._metric in self._asked or not curves or any(curve.at_s for curve in curves):
+            return ""
+        words = clean(self._metric).replace("_", "[ _-]")
+        return f"not kept; a line keeps it: metrics.{clean(self._metric)} = {{ regex = '(?i){words}[ =:]+(\\S+)' }}"
 
 
 def _next(names: Sequence[str], name: str) -> str:
