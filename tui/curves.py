@@ -179,7 +179,7 @@ class Frame:
     @classmethod
     def around(cls, lines: Sequence[Drawn], *, log: bool) -> Frame | None:
         """All that can be drawn; None: nothing can."""
-        points = [point for line in lines for point in line.points if _can_be_drawn(point, log=log)]
+        points = [point for line in lines for point in line.all_points() if _can_be_drawn(point, log=log)]
         if not points:
             return None
         xs, ys = [x for x, _ in points], [y for _, y in points]

@@ -346,7 +346,7 @@ _DASHES = ("", "6 3", "2 2", "8 2 2 2")
 
 def overlay(part: CurvesPart) -> str:
     """One metric, its lines over each other, and what they are."""
-    points = [point for line in part.lines for point in line.points if _finite(point)]
+    points = [point for line in part.lines for point in line.all_points() if _finite(point)]
     if not points:
         return ""
     left, right = min(x for x, _ in points), max(x for x, _ in points)

@@ -43,6 +43,10 @@ class Drawn:
     axis: str = ""
     """Of one without points: what its x counts instead; "": it has no values."""
 
+    def all_points(self) -> Points:
+        """With those of its band."""
+        return [point for points in (self.points, *(self.band or ())) for point in points]
+
 
 def axes_of(members: Sequence[Member], metric: str) -> list[str]:
     """What the curves of a metric can be drawn over, by how many have it."""

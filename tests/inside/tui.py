@@ -13,6 +13,7 @@ from gpudeck.engine.logs.log_file import Breaks, LogFile
 from gpudeck.engine.logs.printable import last_frame
 from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
 from gpudeck.engine.protocol.alike import groups_of
+from gpudeck.engine.results.overlay import Member
 from gpudeck.engine.text import command_text
 from gpudeck.tui import client, pages, read_only
 from gpudeck.tui import curve_reader as curves_reader
@@ -24,7 +25,7 @@ from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.background import in_thread, lines_from
 from gpudeck.tui.client import PATIENCE_S, QUIET_S, TICK_S, DeckClient, Pulse
 from gpudeck.tui.curve_reader import ALIKE, sampled
-from gpudeck.tui.curves import area, chart, plot
+from gpudeck.tui.curves import MARKS, area, chart, plot
 from gpudeck.tui.deck_app import MOST, Toast, Toasts, but_not, came_to_nothing, outcome
 from gpudeck.tui.drawing import format
 from gpudeck.tui.drawing.filtering import parse as filtering_parse
@@ -46,6 +47,7 @@ from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
 from gpudeck.tui.model import DeckModel, Link, LinkKind
 from gpudeck.tui.open_web import screen_command
 from gpudeck.tui.screens import deck_screen, detail, logs
+from gpudeck.tui.screens.curves import CurvesView
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.deck_screen import DeckScreen
 from gpudeck.tui.screens.detail import Detail, DetailView
