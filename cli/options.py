@@ -100,7 +100,7 @@ def halt(parser: argparse.ArgumentParser) -> None:
     halt(
         "--halt",
         metavar="WHEN",
-        help="when failures end the run: never, soon,fail=3, now,fail=1, soon,fail=30%%",
+        help="when failures end the run: never, soon,fail=3, now,fail=1, soon,fail=30%%, soon,early=3",
     )
     halt("--fail-fast", action="store_true", help="the same as --halt soon,fail=1")
 

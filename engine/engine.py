@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from .core.step import Core
 from .core.why_waiting import why_waiting
 from .decks.opening import OpenDeck
 from .decks.options import ASKED_ONLY, Purpose
+from .disk_watch import DiskWatch
 from .ending import Ending, Mode
 from .errors import EngineUnavailableError
 from .idle import IdleNote
@@ -105,6 +107,9 @@ class Engine:
             opened, self._loop, self._attempts.ends, self._note, self._from_thread, self._ending.give_up
         )
         self._sampler = sampler_of(opened, self._launcher, claims, self._post, self._seen)
+        settings = self._deck.settings
+        folders = (os.path.dirname(opened.file.path), settings.log_dir)
+        self._disks = DiskWatch(folders, self._post, self._asyncio)
         self._quiet = QuietStart(self._deck, self._loop.wake, self._ending.leave, clients=lambda: self._serving.clients)
         self._serving = self._serve()
         self._live = LiveFile(
@@ -187,6 +192,8 @@ class Engine:
         settle()
         try:
             self._sampler.start()
+            if self._deck.settings.disk_mib is not None:
+                self._disks.start()
             self._live.start()
             if purpose in ASKED_ONLY:
                 self._quiet.begin(notes_only=purpose == "note")
@@ -306,6 +313,8 @@ class Engine:
         self._box.cpus_each = cpus_each(self._opened)
         if needs_host_memory(self._deck):
             self._sampler.look_at_host()
+        if self._deck.settings.disk_mib is not None:
+            self._disks.start()
         self._reporter.know_gpus()
         if self._code is not None:
             self._code.cover()
@@ -360,6 +369,7 @@ class Engine:
             self._status_timer.cancel()
         self._loop.stop()
         self._sampler.stop()
+        self._disks.stop()
         self._live.close()
         self._opened.journal.close()
         self._following.close()

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from . import events as e
 from .apply_run import count_settled, unsettle
+from .budget import cards
 from .deck import Deck, Success, Task
 from .learned import SEEN_S
 from .node_faults import start_failed
@@ -32,7 +33,7 @@ from .prune import judge_anew, reached
 FAST_S = 60.0
 """An attempt that gets past this shows that its GPU works."""
 
-_BLAMELESS = frozenset({"cancelled", "pruned", "interrupted", "port taken", "preempted", "node_fail"})
+BLAMELESS = frozenset({"cancelled", "pruned", "interrupted", "port taken", "preempted", "node_fail"})
 """Reasons that say nothing about the command, however fast they came."""
 
 AttemptFact = (
@@ -180,10 +181,11 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
                 task.again = replace(task.again, fresh=False)
         _charge(deck, task, fact, attempt)
     if not attempt.rebooted:
+        deck.gpu_s += fact.duration_s * cards(deck, task, attempt)
         learn_memory(deck, fact)
     if fact.outcome.ok or fact.duration_s >= FAST_S:
         task.entry.fast_failures = 0
-    elif fact.charged and fact.outcome.reason not in _BLAMELESS:
+    elif fact.charged and fact.outcome.reason not in BLAMELESS:
         task.entry.fast_failures += 1
     if fact.duration_s >= FAST_S and not attempt.rebooted:
         task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))

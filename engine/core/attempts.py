@@ -11,6 +11,7 @@ from .effects import Examine, Stop
 from .events import Outcome
 from .node_faults import is_the_nodes, suspects
 from .phases import Attempt, Closing, Running, Starting, Stopping, StopWhy
+from .quarantine import EARLY_S
 from .readiness import reconsider
 from .retry import Decision, decide
 from .spec import Policy
@@ -308,6 +309,7 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
     reconsider(turn.deck, task)
     if not attempt.rebooted:
         turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s, at=turn.at)
+        turn.streaks.ended_early(task, outcome, fact.duration_s)
     for uuid in probed if len(attempt.gpus) > 1 and not outcome.ok else ():
         turn.record(turn.streaks.gang_failed(turn.deck.gpus[uuid], turn.at))
     if not outcome.ok and len(attempt.gpus) == 1:
@@ -355,16 +357,27 @@ def released(turn: Turn, attempt: Attempt) -> None:
             turn.record(e.GpuReleased(uuid, turn.at))
 
 
+_NAMED = 5
+"""Of tasks that failed early."""
+
+
 def check_halt(turn: Turn, task: Task) -> None:
     halt, run = turn.deck.settings.halt, turn.deck.run
-    if halt is None or run.halted or run.failures == 0:
+    if halt is None or run.halted:
         return
-    tipped = halt.fail is not None and run.failures >= halt.fail
-    if halt.fail_percent is not None and run.failures >= 3:
-        tipped = tipped or run.failures * 100 >= halt.fail_percent * run.settled
+    by, early = task.name, turn.streaks.early
+    if halt.early is not None:
+        tipped = len(early) >= halt.early
+        more = f" and {len(early) - _NAMED} more" if len(early) > _NAMED else ""
+        by = f"{', '.join(list(early)[:_NAMED])}{more} (each within {EARLY_S:g}s of its start)"
+    elif halt.fail is not None:
+        tipped = run.failures >= halt.fail
+    else:
+        tipped = run.failures >= 3 and run.failures * 100 >= (halt.fail_percent or 0.0) * run.settled
     if not tipped:
         return
-    turn.record(e.Halted(task.name, turn.at))
+    early.clear()
+    turn.record(e.Halted(by, turn.at))
     if halt.when == "now":
         for other in list(turn.deck.active.values()):
             attempt = other.attempt()

@@ -169,6 +169,10 @@ class Deck:
     no_starts_until: float = -1e9
     wall_ahead: float = 0.0
     """Seconds since the epoch less those of this boot, at the last step; 0: there was none."""
+    disk_free_mib: int | None = None
+    """On the disk with the least room; None: nobody has looked."""
+    gpu_s: float = 0.0
+    """What all attempts that have ended took: seconds by the GPUs that each had."""
     opens_at: float = -1e9
     """When to look again whether the hours of `begin` and `between` have come."""
     quiet: bool = False

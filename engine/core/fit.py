@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..text import duration
+from .budget import spent_budget
 from .deck import Deck, Task
 from .devices import GANG_PROBE_S, Gpu, by_node, gib
 from .gpu_names import means
 
 ObstacleKind = Literal[
-    "ended", "paused", "halted", "stopping", "disk", "later", "hours", "held", "checking", "needs", "after", "round",
-    "backoff", "max_parallel", "outputs", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
+    "ended", "paused", "halted", "stopping", "disk", "later", "hours", "budget", "disk space", "held", "checking",
+    "needs", "after", "round", "backoff",
+    "max_parallel", "outputs", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
     "lost", "unread", "claimed", "foreign", "quiet", "drained", "quarantined", "not allowed", "slots", "exclusive",
     "gpu_memory", "left out", "submitted", "pending",
 ]  # fmt: skip
@@ -182,7 +184,11 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
     if (shut := hours_shut(deck, at)) is not None:
         opens_at, why = shut
         return Obstacle("hours", f"{why}, in {duration(opens_at - at)}")
-    return None
+    asked, free = deck.settings.disk_mib, deck.disk_free_mib
+    if asked is not None and free is not None and free < asked:
+        return Obstacle("disk space", f"{gib(free)} of disk are free, {gib(asked)} have to be (disk)")
+    spent = spent_budget(deck, at)
+    return Obstacle("budget", spent) if spent else None
 
 
 def hours_shut(deck: Deck, at: float) -> tuple[float, str] | None:

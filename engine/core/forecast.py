@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from .budget import used_gpu_s
 from .build import build
 from .deck import Deck, Task
 from .devices import Gpu
@@ -138,10 +139,16 @@ def _simulated_s(deck: Deck, left: Sequence[_Left], at: float) -> float:
 
 
 def _from_now(deck: Deck, at: float) -> DeckSettings:
-    """A run that begins now waits for no time of day that this one has waited for."""
+    """A run that begins now waits for no time of day that this one has waited for, and has what is left of the
+    budget."""
     begin, wall = deck.settings.begin, at + deck.wall_ahead
     over = begin is not None and begin.next(deck.run.started_wall) <= wall
-    return replace(deck.settings, begin=None) if over else deck.settings
+    settings = replace(deck.settings, begin=None) if over else deck.settings
+    hours = settings.budget.gpu_hours
+    if hours is None:
+        return settings
+    left = max(0.0, hours - used_gpu_s(deck, at) / 3600)
+    return replace(settings, budget=replace(settings.budget, gpu_hours=left))
 
 
 def _as_it_is(gpu: Gpu) -> Gpu:

@@ -123,12 +123,13 @@ class DoneChecked:
 
 @dataclass(frozen=True, slots=True)
 class DevicesSampled:
-    """A reading of every GPU of the deck, and of the host's memory."""
+    """A reading of every GPU of the deck, of the host's memory, or of its disks."""
 
     readings: tuple[GpuReading, ...]
     mem_available_mib: int | None = None
     claimed: Mapping[str, str] | None = None
     """GPUs that other decks have, and who: "deck pets-sweep of alice has it (engine 8123)". None: not asked."""
+    disk_free_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

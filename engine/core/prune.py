@@ -12,11 +12,8 @@ from dataclasses import dataclass
 
 from . import events as e
 from .phases import Cancelled, Failed, Pruned
-from .spec import Prune
+from .spec import FEWEST_PEERS, Prune
 from .task import Task
-
-FEWEST = 2
-"""Peers without which nothing is judged, whatever the file says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ def _cost(value: float | None, sign: float) -> float:
 def _bar(prune: Prune, own: float, peers: Sequence[float]) -> float | None:
     """The highest cost with which a task goes on; None: too few have come as far. *peers*: rising."""
     count = len(peers)
-    if count < FEWEST:
+    if count < FEWEST_PEERS:
         return None
     match prune.rule:
         case "median" if count >= prune.kept:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .apply_attempt import FAST_S
+from .apply_attempt import BLAMELESS, FAST_S
 from .deck import Deck, Task
 from .devices import PROBES_S, Gpu
 from .events import GpuQuarantined, GpuReleased, Outcome
 from .learned import Entry
 
+EARLY_S = 30.0
+"""What fails sooner after its start has not got as far as its work."""
 RECENT_S = 600.0
 """A task that got past a minute elsewhere longer ago than this does not speak for today's environment."""
 
@@ -32,6 +34,8 @@ class Streaks:
         """Entries that failed on every GPU: until one of their tasks does well, their faults accuse no GPU."""
         self._alike_at = -1e9
         """When tasks were last found to fail on every GPU: what went well before proves nothing."""
+        self.early: dict[str, None] = {}
+        """Tasks in a row that failed within EARLY_S of their start, on whatever GPU."""
 
     def follow(self, deck: Deck) -> None:
         """The deck was built anew: its entries are other objects."""
@@ -50,6 +54,15 @@ class Streaks:
                 streak = self._by_gpu.setdefault(uuid, [])
                 streak[:] = [failure for failure in streak if failure.task != task.name]
                 streak.append(_Failure(task.name, outcome.device_fault and task.entry not in self._broken, at))
+
+    def ended_early(self, task: Task, outcome: Outcome, duration_s: float) -> None:
+        """Take an end in, for `halt`."""
+        if outcome.reason in BLAMELESS:
+            return
+        if outcome.ok or duration_s >= EARLY_S:
+            self.early.clear()
+        else:
+            self.early[task.name] = None
 
     def verdict(self, deck: Deck, uuid: str, at: float) -> list[GpuQuarantined | GpuReleased]:
         """What the newest failure on this GPU says of it, and of the others."""

@@ -169,6 +169,10 @@ class Watch:
         return bool(self.pattern) and self.action != "notify"
 
 
+FEWEST_PEERS = 2
+"""Without so many nothing is judged, whatever the file says."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prune:
     """When a task is stopped because it is lost among its peers, the other tasks of its entry."""
@@ -292,6 +296,17 @@ class Halt:
     """Number of settled failures."""
     fail_percent: float | None = None
     """Percent of the settled tasks, counted from three failures on."""
+    early: int | None = None
+    """Number of tasks in a row that failed soon after their start: each would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The [budget] table: when a deck starts nothing more; what runs goes on."""
+
+    gpu_hours: float | None = None
+    """Time of attempts by the GPUs that each has, since the deck began."""
+    until: Clock | None = None
 
 
 NOTIFY_ON = ("failure", "retry", "round", "end", "halt", "gpu", "watch", "stop")
@@ -342,6 +357,8 @@ class DeckSettings:
     """Nothing starts before; a time of day is the first one since the run was started."""
     between: Hours | None = None
     """Nothing starts outside; what runs goes on."""
+    disk_mib: int | None = None
+    """Nothing starts where less is free; None: that does not matter."""
     foreign: Literal["avoid", "fit", "ignore"] = "avoid"
     foreign_memory_mib: int = 1024
     foreign_quiet_s: float = 60.0
@@ -355,6 +372,7 @@ class DeckSettings:
     snapshot: bool = False
     """Tasks run a copy of their repository as it is when they are asked for."""
     notify: Notify = Notify()
+    budget: Budget = Budget()
 
     @property
     def simulated(self) -> bool:

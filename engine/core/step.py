@@ -162,6 +162,8 @@ def sampled(turn: Turn, item: i.DevicesSampled) -> None:
     if item.mem_available_mib is not None:
         deck.memory_mib, deck.memory_at = item.mem_available_mib, turn.at
         deck.memory_most_mib = max(deck.memory_most_mib, item.mem_available_mib)
+    if item.disk_free_mib is not None:
+        deck.disk_free_mib = item.disk_free_mib
     if item.claimed is not None:
         note_claims(deck.gpus.values(), item.claimed, turn.at)
     present = deck.present_gpus

@@ -119,8 +119,8 @@ def _gist(obstacles: list[Obstacle]) -> str:
 
 
 _CLEARS_ITSELF: frozenset[ObstacleKind] = frozenset({
-    "disk", "later", "hours", "checking", "backoff", "memory", "lost", "unread", "claimed", "foreign", "quiet",
-    "quarantined",
+    "disk", "disk space", "later", "hours", "checking", "backoff", "memory", "lost", "unread", "claimed", "foreign",
+    "quiet", "quarantined",
 })  # fmt: skip
 """Obstacles that may go although nothing of ours ends and no user acts."""
 

@@ -238,6 +238,8 @@ class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
     the deck is paused or halted."""
     unmeasured: int = 0
     """Tasks that have still to run and whose length nobody knows."""
+    budget: str = ""
+    """What is used of it: "12.3 of 100 GPU hours"."""
     held: int = 0
     changed: int = 0
     stale: int = 0

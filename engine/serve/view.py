@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..attempts.progress import NOTHING, Progress, best_of
+from ..core.budget import used_in_words
 from ..core.deck import Deck, Task
 from ..core.events import Fact, Outcome
 from ..core.explain import Explainer
@@ -206,6 +207,7 @@ class DeckView:
             waits=slow.waits,
             eta_s=None if eta.left_s is None else round(eta.left_s, 1),
             unmeasured=eta.unmeasured,
+            budget=used_in_words(deck, now),
             held=flagged.held,
             changed=flagged.changed,
             stale=flagged.stale,

@@ -354,13 +354,18 @@ def _word(item: object) -> str:
     return as_text(item)
 
 
-def number() -> Kind:
+def number(above: float | None = None) -> Kind:
+    words = "number" if above is None else f"number above {above:g}"
+
     def read(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise BadValueError(f"must be a number, got {shown(value)}")
+            raise BadValueError(f"must be a {words}, got {shown(value)}")
+        if above is not None and value <= above:
+            raise BadValueError(f"must be a {words}, got {shown(value)}")
         return float(value)
 
-    return Kind("number", read, {"type": "number"})
+    schema = {"type": "number"} if above is None else {"type": "number", "exclusiveMinimum": above}
+    return Kind(words, read, schema)
 
 
 def shares() -> Kind:

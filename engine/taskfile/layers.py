@@ -38,6 +38,7 @@ class Layers:
     slurm: dict[str, object] = field(default_factory=dict[str, object])
     distributed: dict[str, object] = field(default_factory=dict[str, object])
     notify: dict[str, object] = field(default_factory=dict[str, object])
+    budget: dict[str, object] = field(default_factory=dict[str, object])
     shared: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     """Keys of tasks that [slurm] and [distributed] are below, as far as these say something of tasks."""
     origins: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
@@ -60,7 +61,7 @@ def layered(checker: Checker, options: RunOptions) -> Layers:
     data = checker.source.data
     checker.unknown(data, TOP, ())
     layers = Layers()
-    for name in ("deck", "vars", "defaults", "slurm", "distributed", "notify"):
+    for name in ("deck", "vars", "defaults", "slurm", "distributed", "notify", "budget"):
         _overlay(layers, name, checker.table(data.get(name, {}), (name,)), (name,))
     _profile(layers, checker, options.profile)
     _set(layers, checker, options)

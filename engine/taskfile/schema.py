@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from ..core import spec
-from ..core.prune import FEWEST
-from ..core.spec import NOTIFY_ON, Barrier, Metric, Prune, StopScope, Watch
+from ..core.spec import FEWEST_PEERS, NOTIFY_ON, Barrier, Metric, Prune, StopScope, Watch
 from . import kinds, units
 from .kinds import Key, Kind, Table, keys_of, read_table
 from .problems import BadValueError, inside
@@ -127,8 +126,8 @@ def _prune(value: object) -> Prune | None:
     if "metric" not in said:
         raise BadValueError('needs metric: prune = { metric = "val_loss:min" }')
     found = kinds.record(Prune, said)
-    if found.rule == "median" and (found.kept < FEWEST or found.kept % 1):
-        raise BadValueError(f"must be a whole number from {FEWEST} on with median, got {found.keep:g}", "keep")
+    if found.rule == "median" and (found.kept < FEWEST_PEERS or found.kept % 1):
+        raise BadValueError(f"must be a whole number from {FEWEST_PEERS} on with median, got {found.keep:g}", "keep")
     if found.rule == "asha" and not 0 < found.kept < 1:
         raise BadValueError(f"must be between 0 and 1 with asha, got {found.keep:g}", "keep")
     return found
@@ -174,6 +173,14 @@ DOCTOR: Table = keys_of(
     spec.OwnChecks,
     run=Key("checks of your own for gpudeck doctor: each must end with exit code 0", COMMANDS),
     imports=Key("modules that tasks can do without", kinds.texts(what="list of modules", example="flash_attn")),
+)
+
+BUDGET: Table = keys_of(
+    gpu_hours=Key("nothing starts once all attempts have taken so much, each by its GPUs", kinds.number(above=0.0)),
+    until=Key(
+        'nothing starts from then on, "2026-12-24 18:00"',
+        kinds.other("date and time", units.moment, {"type": "string", "pattern": units.MOMENT}),
+    ),
 )
 
 NOTIFY: Table = keys_of(
@@ -226,9 +233,9 @@ DECK: Table = keys_of(
     halt=Key(
         "when failures stop the deck",
         kinds.other(
-            '"never", "soon,fail=3", "now,fail=1" or "soon,fail=30%"',
+            units.HALTS,
             units.halt,
-            {"type": "string", "pattern": r"^(never|(soon|now),\s*fail=\d+(\.\d+)?%?)$"},
+            {"type": "string", "pattern": r"^(never|(soon|now),\s*(fail=\d+(\.\d+)?%?|early=\d+))$"},
         ),
     ),
     begin=Key(
@@ -239,6 +246,7 @@ DECK: Table = keys_of(
         'nothing starts outside, "20:00-08:00"; what runs goes on',
         kinds.other("two times of day", units.hours, {"type": "string", "pattern": units.HOURS}),
     ),
+    disk=Key("nothing starts while less is free where the task file and the logs lie", kinds.size()),
     foreign=Key("GPUs that others use"),
     foreign_memory=Key("unexplained memory above this is somebody else's", kinds.size()),
     foreign_quiet=Key("a GPU that others left is free after this", kinds.duration()),
@@ -363,6 +371,7 @@ PROFILE: Table = keys_of(
     slurm=Key("over [slurm]", _table("slurm")),
     distributed=Key("over [distributed]", _table("distributed")),
     notify=Key("over [notify]", _table("notify")),
+    budget=Key("over [budget]", _table("budget")),
 )
 
 TOP: Table = keys_of(
@@ -387,12 +396,13 @@ TOP: Table = keys_of(
     ),
     doctor=Key("gpudeck doctor", _table("doctor")),
     notify=Key("who is told of failures and ends, and how", _table("notify")),
+    budget=Key("how much the deck may take; what runs goes on", _table("budget")),
 )
 
 TABLES: Mapping[str, Table] = {
     "deck": DECK, "task": TASK, "metric": METRIC, "watch": WATCH, "prune": PRUNE, "rung": RUNG,
-    "distributed": DISTRIBUTED, "slurm": SLURM, "notify": NOTIFY, "doctor": DOCTOR, "gpu_profile": GPU_PROFILE,
-    "profile": PROFILE,
+    "distributed": DISTRIBUTED, "slurm": SLURM, "notify": NOTIFY, "budget": BUDGET, "doctor": DOCTOR,
+    "gpu_profile": GPU_PROFILE, "profile": PROFILE,
 }  # fmt: skip
 """All but the file itself."""
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ..core.spec import DeckSettings, Notify, OwnChecks, TaskSpec
+from ..core.spec import Budget, DeckSettings, Notify, OwnChecks, TaskSpec
 from ..errors import UsageError
 from .check import Checker, table_of
 from .find import STATE_DIR, STATE_NAME, STATE_NAME_WORDS, default_log_dir, stem_of
@@ -17,7 +17,7 @@ from .layers import Layers, set_value
 from .options import RunOptions
 from .placeholders import Scope, fill_command, has_slots, marker
 from .problems import BadValueError, Problems, did_you_mean
-from .schema import DECK, DOCTOR, GPU_PROFILE, NOTIFY, OF_ALL, SLURM
+from .schema import BUDGET, DECK, DOCTOR, GPU_PROFILE, NOTIFY, OF_ALL, SLURM
 from .values import as_text, is_list, is_table
 
 
@@ -34,6 +34,7 @@ def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> Deck
         state_dir=os.path.join(folder, os.path.expanduser(cast("str", said.get("state_dir", STATE_DIR)))),
         max_submitted=_max_submitted(checker, layers),
         notify=record(Notify, layers.read(checker, "notify", NOTIFY)),
+        budget=record(Budget, layers.read(checker, "budget", BUDGET)),
     )
 
 

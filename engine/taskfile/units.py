@@ -29,7 +29,8 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 _SBATCH_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_HALT = re.compile(r"(soon|now),fail=(\d+(?:\.\d+)?)(%?)")
+_HALT = re.compile(r"(soon|now),(fail|early)=(\d+(?:\.\d+)?)(%?)")
+HALTS = '"never", "soon,fail=3", "now,fail=1", "soon,fail=30%" or "soon,early=3"'
 _RANGE = re.compile(r"(\d+)-(\d+)")
 _UUID = re.compile(r"(GPU|MIG)-[A-Za-z0-9/-]+")
 
@@ -98,25 +99,28 @@ def signal_name(value: object) -> str:
 
 
 def halt(value: object) -> Halt | None:
-    """GNU parallel's words: "never", "soon,fail=3", "now,fail=1", "soon,fail=30%"."""
+    """GNU parallel's words: "never", "soon,fail=3", "now,fail=1", "soon,fail=30%"; and "soon,early=3"."""
     if value == "never":
         return None
     match = _HALT.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
     if match is None:
-        raise BadValueError(f'must be "never", "soon,fail=3", "now,fail=1" or "soon,fail=30%", got {shown(value)}')
+        raise BadValueError(f"must be {HALTS}, got {shown(value)}")
     when = "soon" if match[1] == "soon" else "now"
-    number = float(match[2])
-    if match[3]:
+    number, early = float(match[3]), match[2] == "early"
+    if match[4]:
+        if early:
+            raise BadValueError(f"needs a number of tasks after early=, got {shown(value)}")
         if not 0 < number <= 100:
             raise BadValueError(f"needs a percentage above 0 and at most 100, got {shown(value)}")
         return Halt(when, fail_percent=number)
     if number < 1 or not number.is_integer():
         raise BadValueError(f"needs a whole number of failures, at least 1, got {shown(value)}")
-    return Halt(when, fail=int(number))
+    return Halt(when, early=int(number)) if early else Halt(when, fail=int(number))
 
 
 _TIME = r"([01]?\d|2[0-3]):([0-5]\d)"
 CLOCK = rf"^(\d{{4}}-\d\d-\d\d )?{_TIME}$"
+MOMENT = rf"^\d{{4}}-\d\d-\d\d {_TIME}$"
 HOURS = rf"^{_TIME}-{_TIME}$"
 
 
@@ -131,6 +135,14 @@ def clock(value: object) -> Clock:
     except ValueError:
         raise BadValueError(f"has a date that no calendar has, got {shown(value)}") from None
     return Clock(int(match[2]), int(match[3]), None if day is None else (day.year, day.month, day.day))
+
+
+def moment(value: object) -> Clock:
+    """ "2026-12-01 22:00"."""
+    found = clock(value)
+    if found.day is None:
+        raise BadValueError(f'must be a date and a time such as "2026-12-01 22:00", got {shown(value)}')
+    return found
 
 
 def hours(value: object) -> Hours:

@@ -154,3 +154,36 @@ def test_a_failure_of_an_earlier_run_that_is_tried_again_counts_in_this_one_when
     assert (found.deck.run.settled, found.deck.run.failures) == (0, 0)
     found.end("a", 1)
     assert found.deck.run.halted == "a"
+
+
+def test_early_halts_once_so_many_tasks_in_a_row_failed_soon_after_their_start_retried_or_not() -> None:
+    found = halting(Halt("soon", early=3), gpus=1, retries=1, backoff_s=60.0)
+    for name in ("a0", "a1"):
+        found.advance(29)
+        found.end(name, 1)
+    assert found.deck.run.halted == ""
+    found.end("a2", 1)
+    assert found.deck.run.halted == "a0, a1, a2 (each within 30s of its start)"
+    assert found.running() == {}
+
+
+def test_what_fails_later_or_succeeds_ends_the_row_of_early_failures() -> None:
+    found = halting(Halt("soon", early=2), gpus=1)
+    found.end("a0", 1)
+    found.end("a1")
+    found.end("a2", 1)
+    found.advance(31)
+    found.end("a3", 1)
+    found.end("a4", 1)
+    assert found.deck.run.halted == ""
+    found.end("a5", 1)
+    assert found.deck.run.halted.startswith("a4, a5")
+
+
+def test_one_task_that_fails_again_and_again_is_one_in_the_row_and_a_cancelled_one_is_none() -> None:
+    found = halting(Halt("soon", early=2), count=2, gpus=1, retries=5, backoff_s=1.0)
+    found.verb("hold", "a1")
+    for _ in range(3):
+        found.end("a0", 1)
+        found.advance(2)
+    assert found.deck.run.halted == ""

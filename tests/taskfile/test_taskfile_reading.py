@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.core.hours import Clock, Hours
-from gpudeck.engine.core.spec import DeckSettings, Halt
+from gpudeck.engine.core.spec import Budget, DeckSettings, Halt
 from gpudeck.engine.errors import TaskFileError, UsageError
 from tests.inside.taskfile import (
     BadValueError,
@@ -32,6 +32,7 @@ from tests.inside.taskfile import (
     slots_per_gpu,
 )
 
+HALTS = '"never", "soon,fail=3", "now,fail=1", "soon,fail=30%" or "soon,early=3"'
 TASK = '[[task]]\nname = "a"\ncommand = "x"\n'
 
 
@@ -79,7 +80,7 @@ def test_a_file_below_a_file_is_one_line():
         (RunOptions(slots_per_gpu="0"), ["tasks.toml: --slots-per-gpu must be at least 1, got 0"]),
         (
             RunOptions(halt="soon"),
-            ['tasks.toml: --halt must be "never", "soon,fail=3", "now,fail=1" or "soon,fail=30%", got "soon"'],
+            [f'tasks.toml: --halt must be {HALTS}, got "soon"'],
         ),
         (RunOptions(set={"epoch": "3"}), ["tasks.toml: --set epoch=3: the file has no {epoch}: did you mean epochs?"]),
         (
@@ -198,6 +199,7 @@ round_barrier = "ended"
 halt = "soon,fail=30%"
 begin = "2026-12-01 22:00"
 between = "20:00-8:30"
+disk = "80GiB"
 foreign = "fit"
 foreign_memory = "512MiB"
 foreign_quiet = "5m"
@@ -205,13 +207,17 @@ keep_free = 1
 gpu_quarantine = 0
 gang_patience = 30
 reload = "off"
+[budget]
+gpu_hours = 100
+until = "2026-12-24 18:00"
 """
         + TASK
     )
     expected = DeckSettings(
         "n", ("7", "6"), {"6": 2, "7": 2}, 3, "fail", "/l", "/s", False, True, "longest",
         Halt("soon", fail_percent=30.0), Clock(22, 0, (2026, 12, 1)), Hours(Clock(20, 0), Clock(8, 30)),
-        "fit", 512, 300.0, 1, 0, 30.0, "off", "local",
+        81920, "fit", 512, 300.0, 1, 0, 30.0, "off", "local",
+        budget=Budget(100.0, Clock(18, 0, (2026, 12, 24))),
     )  # fmt: skip
     assert load_settings("tasks.toml") == expected == load("tasks.toml").settings
     assert load("tasks.toml").tasks[0].barrier == "ended"
@@ -282,8 +288,8 @@ def test_slots():
 
 
 def test_halt_has_the_words_of_gnu_parallel():
-    assert [halt(text) for text in ("never", "soon,fail=3", "now,fail=1", "soon, fail=30%")] == [
-        None, Halt("soon", fail=3), Halt("now", fail=1), Halt("soon", fail_percent=30.0),
+    assert [halt(text) for text in ("never", "soon,fail=3", "now,fail=1", "soon, fail=30%", "soon,early=3")] == [
+        None, Halt("soon", fail=3), Halt("now", fail=1), Halt("soon", fail_percent=30.0), Halt("soon", early=3),
     ]  # fmt: skip
 
 
