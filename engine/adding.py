@@ -21,7 +21,7 @@ from .errors import DeckError, EngineUnavailableError, UsageError
 from .live.add import Added, Addition, add
 from .live.entry_like import inline
 from .taskfile.options import Box, RunOptions
-from .taskfile.placeholders import escaped
+from .taskfile.placeholders import as_written, escaped
 from .typed import command_of, pairs_of, variables_of
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def addition_of(command: Command, folder: str) -> Addition:
     if cwd is not None or not like:
         values |= _cwd(os.path.abspath(os.path.expanduser(cwd or os.curdir)), folder)
     values |= {f"env.{name}": value for name, value in variables_of(given.get("env") or ()).items()}
+    params: Mapping[str, object] = given.get("params") or {}
+    values |= {f"matrix.{key}": inline([as_written(value)]) for key, value in params.items()}
     values |= pairs_of(given.get("keys") or (), "--set")
     name: str = given.get("task_name") or ""
     if like and command.words:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .adding import add_live, add_to_file, addition_of, start_added
+from .adding import add_live, add_to_file, addition_of, start_added, would_add
 from .client.attach import attach
 from .client.connection import Connection, Gone
 from .client.files import queue_file, queue_home
@@ -21,10 +21,12 @@ from .protocol.wire import DeckHead, Event, GpuRow, TaskRow
 from .results.results import Asked, Records, Result, metrics_of, results_of
 from .taskfile.find import find_task_file
 from .taskfile.options import RunOptions
+from .text import plural
 from .waiting import wait
 
 if TYPE_CHECKING:
     from .executor import Executor
+    from .live.add import Addition
 
 __all__ = [
     "AsyncDeck", "Deck", "DeckError", "DeckHead", "EngineUnavailableError", "GpuRow", "NewTask", "Result", "State",
@@ -32,6 +34,8 @@ __all__ = [
 ]  # fmt: skip
 
 _LOG = logging.getLogger("gpudeck")
+_SEVERAL = frozenset({"matrix", "shards"})
+"""Keys by which one entry makes several tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +129,14 @@ class Deck:
         return found.with_metrics(found.rows(select))
 
     def add(self, command: str | Sequence[str], *, start: bool = True, **more: Any) -> str:
-        """Add a task; *more* as NewTask has it. Its name. See `add_all`."""
-        return self.add_all([NewTask(command, **more)], start=start)[0]
+        """Add a task; *more* as NewTask has it. Its name. See `add_all`, which also takes what makes several (a matrix,
+        shards)."""
+        task = NewTask(command, **more)
+        if not self._queue and not _SEVERAL.isdisjoint(key.partition(".")[0] for key in task.keys):
+            names = would_add(self._place, [self._addition(task)]).names
+            if len(names) != 1:
+                raise UsageError(f"add: this makes {plural(len(names), 'task')} and returns one name: use add_all")
+        return self.add_all([task], start=start)[0]
 
     def add_all(self, tasks: Iterable[NewTask], *, start: bool = True) -> list[str]:
         """Add tasks, all or none, in one commit: to the task file, and to the queue of the engine. Their names.
@@ -139,7 +149,7 @@ class Deck:
         if self._queue:
             return [self._enter(task) for task in new]
         place = self._place
-        additions = [addition_of(task.as_command(), os.path.dirname(place.path)) for task in new]
+        additions = [self._addition(task) for task in new]
         connection = place.attach()
         if connection is not None:
             with connection:
@@ -151,6 +161,9 @@ class Deck:
         if start:
             start_added(place, added)
         return list(added.names)
+
+    def _addition(self, task: NewTask) -> Addition:
+        return addition_of(task.as_command(), os.path.dirname(self._place.path))
 
     def _enter(self, task: NewTask) -> str:
         from .runs.engines import Engines

@@ -75,6 +75,9 @@ class NewTask:
     """None: the current folder."""
     next: bool = False
     """Before all that waits, in the user's other decks, too."""
+    params: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What it is tried with: `{"lr": 0.1, "seed": 3}`. `{lr}` in the command is its value; results and comparisons know
+    the task by them."""
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     """Other keys of a task, as `gpudeck add --set` takes them: `{"retries": "2"}`."""
 
@@ -86,7 +89,7 @@ class NewTask:
         given |= {"gpu_memory": self.gpu_memory, "timeout": self.timeout, "next": self.next}
         given |= {"task_name": self.name or None, "needs": list(self.needs)}
         given |= {"cwd": None if self.cwd is None else os.fspath(self.cwd)}
-        given |= {"env": _pairs(self.env), "keys": _pairs(self.keys)}
+        given |= {"env": _pairs(self.env), "params": self.params or None, "keys": _pairs(self.keys)}
         return Command("add", words=words, given=given)
 
 

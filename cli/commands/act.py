@@ -285,6 +285,9 @@ class Telling:
     def _refused(self, row: TaskRow) -> Outcome:
         if self._act.done(row):
             return _unchanged(self._verb, row)
+        if self._verb == "retry" and row.state == "blocked":
+            why = f"starts by itself once that is mended: `gpudeck explain {row.name}` tells how"
+            return Outcome(row, f"{is_text(row)}: it {why}", done=False)
         return Outcome(row, f"{is_text(row)}: {self._act.refusal}", done=False)
 
     def _tell(self, outcomes: Sequence[Outcome], note: str = "") -> None:

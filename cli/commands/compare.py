@@ -15,7 +15,7 @@ from ...engine.results.difference import MOST_MORE
 from ...engine.results.results import Records, Result, metrics_of, results_of
 from ...engine.results.table import decimals_for
 from ...engine.serve.offline import tasks_meant
-from ...engine.text import columns_of, field_text, measured, plural
+from ...engine.text import columns_of, field_text, measured, names_text
 from .screen import out, print_json
 from .table import asked_metrics, opened, succeeded, tell_what_they_are, ways, words
 
@@ -51,7 +51,7 @@ def run(command: Command) -> int:
             f"each row has one run of each: `--over KEY` takes runs together, such as seeds ({', '.join(found.params)})"
         )
     if found.lonely:
-        say(f"left out: {plural(len(found.lonely), 'task')} without a counterpart")
+        say(f"left out, without a counterpart: {field_text(names_text(sorted(found.lonely)))}")
     return 0
 
 

@@ -28,7 +28,7 @@ def run(command: Command) -> int:
     for row, why in told:
         if why:
             lines.append(Line(f"{field_text(row.name)} {_state(row)}:", tone="bold"))
-            lines += [Line(f"  {field_text(text)}") for text in why]
+            lines += [Line(f"  {field_text(text)}") for text in (*why, *_mended(found, row))]
         else:
             lines.append(Line(f"{field_text(row.name)} {field_text(_instead(row) + _mixed(found, row))}"))
     out(command, place.hints).show(lines)
@@ -38,6 +38,16 @@ def run(command: Command) -> int:
 def _told(found: Look, row: TaskRow) -> list[str]:
     waits = row.state in ("waiting", "queued", "backoff", "blocked", "starting") or row.left_out
     return found.explain(row.name) if waits else []
+
+
+def _mended(found: Look, row: TaskRow) -> list[str]:
+    """How a task comes to start that does not by itself."""
+    if row.state != "blocked":
+        return []
+    blockers = found.blockers(row.name)
+    behind = [other for other in found.rows(()) if other.name in blockers]
+    again = [other.name for other in behind if other.state in ("failed", "cancelled", "pruned")]
+    return [f"`gpudeck retry {' '.join(again)}` runs again what it needs; then it starts by itself"] if again else []
 
 
 def _state(row: TaskRow) -> str:

@@ -79,6 +79,11 @@ class LiveLook:
     def explain(self, name: str) -> list[str]:
         return [obstacle["text"] for obstacle in self.connection.request("explain", tasks=[name])[name]]
 
+    def blockers(self, name: str) -> list[str]:
+        """Tasks that keep it from starting: some, where they are many."""
+        obstacles = self.connection.request("explain", tasks=[name])[name]
+        return list(dict.fromkeys(task for obstacle in obstacles for task in obstacle.get("tasks", ())))
+
     def details(self, name: str) -> dict[str, Any]:
         return self.connection.request("show", tasks=[name])[0]
 

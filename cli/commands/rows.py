@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from ...engine.headless.painted import Line, Tone
-from ...engine.protocol.states import ACTIVE, is_pending, reason_text, shown_state
+from ...engine.protocol.states import ACTIVE, YET_TO_START, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ...engine.protocol.words import job_text, nodes_text, silent_text, stands
 from ...engine.text import columns_of, duration, field_text, measured, mib_text, ranges
@@ -20,8 +20,6 @@ _TONES: dict[str, Tone] = {
     "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
     "pruned": "warn", "backoff": "warn", "running": "bold", "starting": "bold", "stopping": "warn", "closing": "bold",
 }  # fmt: skip
-_YET_TO_START = frozenset({"waiting", "queued", "blocked"})
-"""What an earlier attempt had and took is told with the attempts."""
 
 
 def tone(row: TaskRow) -> Tone:
@@ -42,7 +40,7 @@ def is_text(row: TaskRow) -> str:
 
 def time_text(row: TaskRow) -> str:
     """How long its attempt lasts or lasted; "-" where it has none, or waits for another, or in the cluster's queue."""
-    if row.state in _YET_TO_START or is_pending(row):
+    if row.state in YET_TO_START or is_pending(row):
         return "-"
     if row.started is not None:
         return duration(max(0.0, time.time() - row.started))
@@ -50,7 +48,7 @@ def time_text(row: TaskRow) -> str:
 
 
 def gpu_text(row: TaskRow) -> str:
-    if row.state in _YET_TO_START:
+    if row.state in YET_TO_START:
         return "-"
     if row.gpus:
         return ranges(row.gpus)

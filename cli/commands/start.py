@@ -44,6 +44,8 @@ def run(command: Command) -> int:
         return 0
     if left_out:
         place.say(left_out)
+    if not (counts.running or counts.queued) and (over := _over(head)):
+        place.say(over)
     if not (counts.running or counts.queued) and (lost := _without_outputs(place)):
         them = "it" if len(lost) == 1 else "them"
         place.say(
@@ -57,6 +59,17 @@ def run(command: Command) -> int:
         )
     place.say("`gpudeck` opens its screen, `gpudeck status` looks, `gpudeck stop` ends the engine")
     return 0
+
+
+def _over(head: DeckHead) -> str:
+    """What has ended and waits for its user; "" for nothing."""
+    counts = head.counts
+    told = {"failed": counts.failed, "changed": head.changed, "cancelled": counts.cancelled, "pruned": counts.pruned}
+    told = {name: count for name, count in told.items() if count}
+    if not told:
+        return ""
+    these = " and ".join(f"`gpudeck retry state:{name}`" for name in list(told)[:2])
+    return f"{', '.join(f'{count} {name}' for name, count in told.items())}: {these} runs them again"
 
 
 def _without_outputs(place: Place) -> list[str]:

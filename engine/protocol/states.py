@@ -8,6 +8,8 @@ ACTIVE = frozenset({"starting", "running", "stopping", "closing"})
 """An attempt is under way."""
 WAITING = frozenset({"waiting", "queued", "backoff"})
 """The next attempt starts without a user."""
+YET_TO_START = frozenset({"waiting", "queued", "blocked"})
+"""What an earlier attempt had and took is told with the attempts, not in the task's row."""
 DONE = frozenset({"succeeded", "cached"})
 FAILED = frozenset({"failed", "unknown"})
 """What a user should look at."""

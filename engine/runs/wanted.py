@@ -26,7 +26,14 @@ _OPTIONS = {
     "gpus": "-n", "gpu_memory": "--gpu-memory", "cpus": "--cpus", "timeout": "--timeout", "priority": "--priority",
 }  # fmt: skip
 """Keys of a task, by what they are called here."""
-_OF_A_FILE = {"profile": "--profile", "like": "--like", "needs": "--needs", "round": "--round", "keys": "--set"}
+_OF_A_FILE = {
+    "profile": "--profile",
+    "like": "--like",
+    "needs": "--needs",
+    "round": "--round",
+    "params": "params",
+    "keys": "--set",
+}
 """What `add` takes that means nothing without a task file."""
 
 

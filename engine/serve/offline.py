@@ -215,6 +215,12 @@ class OfflineLook:
         told = [obstacle.text for obstacle in obstacles if obstacle.kind not in obvious]
         return [self.deck.elsewhere or _NO_ENGINE, *told]
 
+    def blockers(self, name: str) -> list[str]:
+        """Tasks that keep it from starting: some, where they are many."""
+        deck = self.deck.deck
+        obstacles = explain(deck, deck.by_name[name], host.boottime_s())
+        return list(dict.fromkeys(task for obstacle in obstacles for task in obstacle.tasks))
+
     def details(self, name: str) -> dict[str, Any]:
         from ..attempts.environment import Box
         from ..attempts.start_plan import Planner

@@ -228,7 +228,6 @@ def _task(job: _Job) -> "NewTask":
     keys = {key: _toml(value) for key, value in others.items()}
     keys |= {"retries": str(asked.retries)} if asked.retries is not None else {}
     keys["tags"] = _toml([*asked.tags, job.tag])
-    keys |= {f"matrix.{name}": _toml([escaped(value)]) for name, value in _params(job.overrides).items()}
     return NewTask(
         [escaped(word) for word in words],
         name=job.name,
@@ -239,6 +238,7 @@ def _task(job: _Job) -> "NewTask":
         priority=asked.priority,
         env=dict(asked.env),
         cwd=hydra.runtime.cwd,
+        params=_params(job.overrides),
         keys=keys,
     )
 

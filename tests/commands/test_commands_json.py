@@ -28,7 +28,7 @@ async def test_what_a_verb_did_is_told_with_whom_it_passed_over_and_why(desk: De
     answer = await desk.told("retry", "good", "bad", "behind", "-y")
     assert (answer["verb"], names(answer["done"]), answer["note"]) == ("retry", ["good", "bad"], "")
     (refused,) = answer["refused"]
-    assert (refused["name"], "only what has ended can be retried" in refused["text"]) == ("behind", True)
+    assert (refused["name"], "`gpudeck explain behind` tells how" in refused["text"]) == ("behind", True)
     assert set(refused) == {"name", "state", "attempt", "text"}
 
 

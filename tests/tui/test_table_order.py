@@ -153,9 +153,9 @@ def test_what_runs_comes_first_by_state_then_what_failed() -> None:
 def test_rows_without_a_metric_come_last_both_ways(descending: bool) -> None:
     many = [
         row(0),
-        row(1, metrics={"loss": 2.0}),
-        row(2, metrics={"loss": float("nan")}),
-        row(3, metrics={"loss": 1.0}),
+        row(1, "succeeded", metrics={"loss": 2.0}),
+        row(2, "succeeded", metrics={"loss": float("nan")}),
+        row(3, "succeeded", metrics={"loss": 1.0}),
     ]
     assert _sorted_names(many, "metric", descending=descending)[2:] == ["task-0", "task-2"]
 
@@ -172,7 +172,7 @@ def test_of_what_runs_the_longest_comes_first_by_descending_time() -> None:
 
 
 def test_a_changed_key_waits_for_the_resort() -> None:
-    deck = deck_of([row(0, metrics={"loss": 1.0}), row(1, metrics={"loss": 2.0})])
+    deck = deck_of([running(0, metrics={"loss": 1.0}), running(1, metrics={"loss": 2.0})])
     order = Order()
     order.reset(deck.rows, {})
     order.set_sort("metric", descending=False)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ...engine.protocol.states import ACTIVE, DONE, FAILED, is_pending, reason_text, shown_state
+from ...engine.protocol.states import ACTIVE, DONE, FAILED, YET_TO_START, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import TaskRow
 from ...engine.protocol.words import job_text, nodes_text
 from .format import (
@@ -154,8 +154,8 @@ def progress_cell(row: TaskRow, width: int) -> Cell:
 
 
 def time_text(row: TaskRow, now_s: float) -> str:
-    """How long its attempt lasts, or its last one lasted; of one that a cluster has not begun nothing."""
-    if is_pending(row):
+    """How long its attempt lasts, or its last one lasted; of one that has yet to start, nothing."""
+    if row.state in YET_TO_START or is_pending(row):
         return ""
     if row.state in ACTIVE:
         return "" if row.started is None else duration(now_s - row.started)
@@ -178,9 +178,10 @@ def eta_cell(row: TaskRow, now_s: float) -> Cell:
 
 def gpu_text(row: TaskRow) -> str:
     """ "0-3", "cpu"; before it starts "×4", how many it takes, where that is more than one."""
-    if row.gpus:
+    waits = row.state in YET_TO_START
+    if row.gpus and not waits:
         return ranges(row.gpus)
-    if row.attempt:
+    if row.attempt and not waits:
         return "" if row.needs_gpus else "cpu"
     return f"×{row.needs_gpus}" if row.needs_gpus > 1 else ""
 
@@ -191,9 +192,9 @@ def gpu_words(row: TaskRow) -> str:
     if row.job:
         return clean(job_text(row.job, row.nodes))
     text = gpu_text(row)
-    if row.gpus:
-        return f"GPU {text}"
-    return text if row.attempt or not text else f"takes {row.needs_gpus} GPUs"
+    if text.startswith("×"):
+        return f"takes {row.needs_gpus} GPUs"
+    return f"GPU {text}" if row.gpus and text else text
 
 
 def node_text(row: TaskRow) -> str:
@@ -209,7 +210,7 @@ def metric(row: TaskRow) -> tuple[str, float] | None:
 
 def metric_cell(row: TaskRow, width: int, *, sparks: bool) -> Cell:
     found = metric(row)
-    if found is None:
+    if found is None or row.state in YET_TO_START:
         return _NOTHING
     name, value = clean(found[0]), number(found[1])
     spark_cells = SPARK_CELLS if sparks and width >= SPARK_CELLS + 10 else 0

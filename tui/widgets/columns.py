@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...engine.protocol.states import ACTIVE
+from ...engine.protocol.states import ACTIVE, YET_TO_START
 from ...engine.protocol.wire import TaskRow
 from ..drawing.format import NUMBER_CELLS, clean, width_of
 from ..drawing.view import FLAGS, METRIC_NAME_CELLS, SPARK_CELLS, flags, gpu_text, node_text, own_text, rung_text
@@ -232,7 +232,7 @@ def _eta_cells(row: TaskRow) -> int:
 
 
 def _gpu_cells(rows: Sequence[TaskRow]) -> int:
-    kinds = {(row.gpus, row.needs_gpus, row.attempt > 0): row for row in rows}
+    kinds = {(row.gpus, row.needs_gpus, row.attempt > 0, row.state in YET_TO_START): row for row in rows}
     return max((len(gpu_text(row)) for row in kinds.values()), default=0)
 
 

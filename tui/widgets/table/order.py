@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ....engine.protocol.states import ACTIVE, shown_state
+from ....engine.protocol.states import ACTIVE, YET_TO_START, shown_state
 from ....engine.protocol.wire import TaskRow
 from ...drawing.filtering import EVERYTHING, Filter, Uuids
 from ...drawing.view import look, metric
@@ -44,13 +44,13 @@ def sort_key(column: str, row: TaskRow) -> Key:
         case "eta":
             return row.eta_s if row.state in ACTIVE else None
         case "gpu":
-            return row.gpus or None
+            return None if row.state in YET_TO_START else row.gpus or None
         case "node":
             return tuple(map(natural, row.nodes)) or None
         case "job":
             return natural(row.job) if row.job else None
         case "metric":
-            found = metric(row)
+            found = None if row.state in YET_TO_START else metric(row)
             return None if found is None or math.isnan(found[1]) else found[1]
         case "progress":
             return row.progress if row.state in ACTIVE else None
@@ -68,7 +68,7 @@ def _time_key(row: TaskRow) -> Key:
     """Those that run after all that have ended, so that keys do not change while time passes."""
     if row.state in ACTIVE:
         return None if row.started is None else (1, -row.started)
-    return None if row.duration_s is None else (0, row.duration_s)
+    return None if row.duration_s is None or row.state in YET_TO_START else (0, row.duration_s)
 
 
 def arranged(rows: Mapping[int, TaskRow], wanted: Filter, uuids: Uuids, column: str, *, descending: bool) -> list[int]:
