@@ -18,6 +18,7 @@ from ...engine.attempts.outputs import is_done
 from ...engine.attempts.secrets import mask, secrets_in
 from ...engine.client.files import task_file
 from ...engine.command import Command
+from ...engine.core.budget import spent_budget
 from ...engine.core.deck import Deck, Task
 from ...engine.core.devices import mixed_in_words
 from ...engine.core.events import Outcome
@@ -84,7 +85,8 @@ def run(command: Command) -> int:
         restarted=found.restarted,
     )
     rows = _rows(deck, planned, memory, renamed)
-    barred = _barred(deck) if unfinished else ""
+    last_s = max((item.end_s for item in planned), default=0.0)
+    barred = (_barred(deck) if unfinished else "") or spent_budget(deck, now.boot_s + last_s)
     runs = sum(item.ahead for item in planned)
     planned = [item for item in planned if not item.ahead]
     if as_json:

@@ -29,7 +29,7 @@ def used_gpu_s(deck: Deck, at: float) -> float:
 def used_in_words(deck: Deck, at: float) -> str:
     """ "12.3 of 100 GPU hours"; "" where no budget counts them."""
     most = deck.settings.budget.gpu_hours
-    return "" if most is None else f"{used_gpu_s(deck, at) / 3600:.1f} of {most:g} GPU hours"
+    return "" if most is None else f"{used_gpu_s(deck, at) / 3600:.3g} of {most:g} GPU hours"
 
 
 def cards(deck: Deck, task: Task, attempt: Attempt) -> int:

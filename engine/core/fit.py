@@ -185,8 +185,9 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
         opens_at, why = shut
         return Obstacle("hours", f"{why}, in {duration(opens_at - at)}")
     asked, free = deck.settings.disk_mib, deck.disk_free_mib
-    if asked is not None and free is not None and free < asked:
-        return Obstacle("disk space", f"{gib(free)} of disk are free, {gib(asked)} have to be (disk)")
+    if asked is not None and (free is None or free < asked):
+        known = "not known yet" if free is None else gib(free)
+        return Obstacle("disk space", f"free on disk: {known}; {gib(asked)} have to be (disk)")
     spent = spent_budget(deck, at)
     return Obstacle("budget", spent) if spent else None
 

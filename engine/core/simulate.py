@@ -64,6 +64,7 @@ def simulate(
     """
     enough = sum(task.spec.resources.memory_mib or 0 for task in deck.tasks)
     deck.memory_mib = deck.memory_most_mib = enough if memory_mib is None else memory_mib
+    deck.disk_free_mib = deck.settings.disk_mib
     for gpu in deck.gpus.values():
         gpu.unread = False
     return _Simulation(deck, length_s, done, guess_s, at, wall).run(takes, ahead, goes_on=goes_on, restarted=restarted)

@@ -29,7 +29,7 @@ _WORDS = {
     "linger_s": "linger", "merge_stderr": "stderr", "gpu_memory_mib": "gpu_memory", "memory_mib": "memory",
     "barrier": "round_barrier", "ladder": "on_oom", "resume": "resume_command", "python_env": "python",
     "foreign_memory_mib": "foreign_memory", "foreign_quiet_s": "foreign_quiet", "gang_patience_s": "gang_patience",
-    "params": "matrix", "cards": "gpu_profile", "given": "values of a retry",
+    "disk_mib": "disk", "params": "matrix", "cards": "gpu_profile", "given": "values of a retry",
 }  # fmt: skip
 _IGNORED = frozenset({"name", "position", "line", "fingerprint"})
 

@@ -211,7 +211,7 @@ class OfflineLook:
     def explain(self, name: str) -> list[str]:
         deck = self.deck.deck
         obstacles = explain(deck, deck.by_name[name], host.boottime_s())
-        obvious = ("checking",) if deck.run.halted else ("checking", "ended")
+        obvious = ("checking", "disk space") if deck.run.halted else ("checking", "disk space", "ended")
         told = [obstacle.text for obstacle in obstacles if obstacle.kind not in obvious]
         return [self.deck.elsewhere or _NO_ENGINE, *told]
 

@@ -33,7 +33,7 @@ def test_nothing_starts_once_attempts_have_taken_the_budget_and_what_runs_goes_o
     assert found.running() == {"b": (1,)}
     assert why(found, "c") == ["the budget of 1.5 GPU hours is used up (gpu_hours)"]
     found.end("b")
-    assert used_in_words(found.deck, found.now) == "2.0 of 1.5 GPU hours"
+    assert used_in_words(found.deck, found.now) == "2 of 1.5 GPU hours"
     assert only_a_user_helps(found.deck, found.now)
 
 
@@ -72,10 +72,10 @@ def test_a_plan_ends_where_the_budget_does() -> None:
 
 
 def test_nothing_starts_while_the_disk_has_less_room_than_it_must_have() -> None:
-    found = world(spec("a"), settings=DeckSettings(disk_mib=80 * GIB), begin=False)
+    found = world(spec("a"), settings=DeckSettings(disk_mib=80 * GIB))
+    assert (found.running(), why(found, "a")) == ({}, ["free on disk: not known yet; 80.0 GiB have to be (disk)"])
     found.give(i.DevicesSampled((), disk_free_mib=12 * GIB))
-    found.begin()
-    assert (found.running(), why(found, "a")) == ({}, ["12.0 GiB of disk are free, 80.0 GiB have to be (disk)"])
+    assert (found.running(), why(found, "a")) == ({}, ["free on disk: 12.0 GiB; 80.0 GiB have to be (disk)"])
     assert not only_a_user_helps(found.deck, found.now)
     found.give(i.DevicesSampled((), disk_free_mib=80 * GIB))
     assert found.running() == {"a": (0,)}

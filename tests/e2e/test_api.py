@@ -49,6 +49,26 @@ def test_what_is_added_runs_and_tells_its_results(used: Deck) -> None:
     assert "echo acc=0.9" in Path(used.file).read_text()
 
 
+def test_a_task_is_known_by_what_it_is_tried_with(used: Deck) -> None:
+    sweep = (
+        NewTask("echo loss=0.{lr}{seed}", gpus=0, params={"lr": lr, "seed": seed}) for lr in (4, 9) for seed in (1, 2)
+    )
+    names = used.add_all(sweep)
+    used.wait(*names, timeout_s=60)
+    found = [(result.params["lr"], result.params["seed"]) for result in used.results("lr=9")]
+    assert found == [("9", "1"), ("9", "2")]
+    assert [row.state for row in used.tasks("seed=1")] == ["succeeded", "succeeded"]
+
+
+def test_add_returns_one_name_and_leaves_several_tasks_to_add_all(used: Deck) -> None:
+    before, keys = Path(used.file).read_text(), {"matrix.lr": "[1, 2]"}
+    with pytest.raises(DeckError, match="makes 2 tasks"):
+        used.add(["true"], gpus=0, name="t-{lr}", keys=keys)
+    assert Path(used.file).read_text() == before
+    assert used.add_all([NewTask(["true"], gpus=0, name="t-{lr}", keys=keys)]) == ["t-1", "t-2"]
+    assert used.add(["true"], gpus=0, name="one", keys={"matrix.lr": "[1]"}) == "one"
+
+
 def test_many_are_added_in_one_commit_or_not_at_all(used: Deck) -> None:
     before = Path(used.file).read_text()
     wrong = [NewTask(["true"], name=f"t{number}", gpus=0) for number in range(3)]
