@@ -105,7 +105,7 @@ class Watcher:
                 break
 
     def until_states(self, **states: str) -> None:
-        self.until(lambda: all(self.rows[name].state == state for name, state in states.items()))
+        self.until(lambda: states.items() <= {name: row.state for name, row in self.rows.items()}.items())
 
     def until_note(self, part: str) -> str:
         self.until(lambda: any(part in note for note in self.notes))
