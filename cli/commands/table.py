@@ -37,7 +37,8 @@ def run(command: Command) -> int:
     known = metrics_of(records, tasks)
     asked = asked_metrics(metrics, known)
     plain = not (metrics or over or rows or columns)
-    if plain and "energy_wh" not in known and any(records.measured(task, "energy_wh") for task in tasks):
+    told = plain and "energy_wh" not in known and not offline.deck.settings.simulated
+    if told and any(records.measured(task, "energy_wh") for task in tasks):
         asked = [*asked, Asked("energy_wh", None)]
     results = results_of(records, tasks, asked)
     chosen = _chosen(results, tasks, asked if metrics else asked[: len(known)], known, named=bool(command.words))

@@ -242,6 +242,8 @@ def meant(text: str, tasks: Iterable[Named]) -> str:
     key, equals, value = text.partition("=")
     if len(text.split()) != 1 or is_glob(text):
         return ""
+    if text in STATES:
+        return f"state:{text}"
     if colon:
         near = nearest(word, {tag for task in seen for tag in task.tags}) if kind == "tag" else ""
         return near and f"tag:{near}"

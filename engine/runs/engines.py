@@ -122,6 +122,12 @@ class Engines:
             return
         running = decode(connection.request("options")["options"]).gpus or "all"
         if running != self._gpus:
+            if _is_idle(connection):
+                with contextlib.suppress(Gone):
+                    connection.request("stop")
+                    for _ in connection.messages(TAKE_S):
+                        pass
+                raise Gone("it has made way for one with these GPUs")
             whose, stops = ("your queue", "`gpudeck stop --queue` ends it, or it")
             if self._home.kind != QUEUE:
                 whose, stops = "the trials here", "it"
@@ -187,6 +193,12 @@ class Engines:
 
 def _boot_of(entry: Mapping[str, Any]) -> str:
     return str(entry.get("env", {}).get(RUN_VARIABLE, "")).partition("-")[0]
+
+
+def _is_idle(connection: Connection) -> bool:
+    """Nobody's command runs or waits in it."""
+    rows = connection.wait_for_picture().rows.values()
+    return all(row.state in ENDED for row in rows)
 
 
 def _ends(connection: Connection) -> bool:

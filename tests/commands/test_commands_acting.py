@@ -429,6 +429,7 @@ async def test_an_unknown_task_is_refused_with_a_hint(desk: Desk) -> None:
     assert (done.code, "behin: no task" in done.err, desk.engines) == (2, True, 0)
     await desk.start()
     assert "did you mean behind?" in (await desk.command("cancel", "behin")).err
+    assert "did you mean state:failed?" in (await desk.command("cancel", "failed")).err
 
 
 @at_desk(MIXED, ENDS)

@@ -213,10 +213,18 @@ def test_old_runs_are_dropped_and_their_logs_stay(deck: Commanded, monkeypatch: 
 
 
 def test_simulated_and_real_gpus_are_not_mixed(deck: Commanded) -> None:
-    assert deck.command(*ONE, "-d", "true").code == 0
-    done = deck.command("run", "--", "true")
+    gate = deck.gate()
+    assert deck.command(*ONE, "-d", "--name", "lasts", "read _ <gate").code == 0
+    done = deck.command("run", "--gpus", "sim:2", "--", "true")
     assert (done.code, "has other GPUs (--gpus sim:1)" in done.err) == (3, True)
-    assert list(runs_of(deck)) == ["true"]
+    assert list(runs_of(deck)) == ["lasts"]
+    gate.let()
+
+
+def test_an_engine_of_the_queue_with_nothing_left_makes_way_for_one_with_other_gpus(deck: Commanded) -> None:
+    assert deck.command(*ONE, "echo one").code == 0
+    done = deck.command("run", "--gpus", "sim:2", "-n", "2", "--", "echo two")
+    assert (done.code, done.out) == (0, "two\n")
 
 
 def test_a_run_on_the_cpu_goes_to_whatever_engine_there_is(deck: Commanded) -> None:

@@ -57,6 +57,8 @@ def test_the_drivers_counter_tells_what_an_attempt_used(deck: Deck, gate: Gate, 
     (ended,) = ran.ended("train")
     assert abs(ended["energy_wh"] - end["energy_wh"]) < 0.001
     assert abs(ran.events[-1]["energy_wh"] - end["energy_wh"]) < 0.001
+    (row,) = json.loads(deck.command("table", "--format", "json").out)
+    assert row["metrics"] == {"acc": 0.5, "energy_wh": end["energy_wh"]}
 
 
 def test_a_history_goes_on_under_the_next_engine(deck: Deck, gate: Gate) -> None:
@@ -77,7 +79,7 @@ def test_a_history_goes_on_under_the_next_engine(deck: Deck, gate: Gate) -> None
     assert deck.record("train")["end"]["energy_wh"] > 0
 
 
-def test_the_table_has_energy_where_it_is_known_and_by_name(deck: Deck, gate: Gate) -> None:
+def test_the_table_has_what_simulated_gpus_made_up_by_name_alone(deck: Deck, gate: Gate) -> None:
     write(deck, "sim:1")
     engine = deck.start()
     engine.started("train")
@@ -86,6 +88,9 @@ def test_the_table_has_energy_where_it_is_known_and_by_name(deck: Deck, gate: Ga
     engine.finish()
 
     told = deck.command("table", "--format", "json")
+    (row,) = json.loads(told.out)
+    assert row["metrics"] == {"acc": 0.5}
+    told = deck.command("table", "--metric", "acc,energy_wh", "--format", "json")
     (row,) = json.loads(told.out)
     assert "energy_wh: of simulated GPUs (SIM)" in told.err
     assert row["metrics"] == {"acc": 0.5, "energy_wh": deck.record("train")["end"]["energy_wh"]}

@@ -90,7 +90,7 @@ async def test_a_warning_reaches_those_who_catch_it(rig: Rig):
     )
     token = rig.start(f"exec {sys.executable} {script}")
     await until(lambda: rig.log(token) == "up\n")
-    assert rig.launcher.warn(token, signal.SIGUSR1) == 1
+    await until(lambda: rig.launcher.warn(token, signal.SIGUSR1) == 1)  # once it has heard that the job runs
     assert (await rig.end(token)).code == 9
 
 
