@@ -124,9 +124,8 @@ def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
         began=not fact.where,
     )
     deck.move(task, Starting(attempt))
-    for uuid in fact.gpus:
-        gpu = deck.gpus.get(uuid)
-        if gpu is not None and gpu.quarantine is not None:
+    for gpu in deck.gpus_of(attempt):
+        if gpu.quarantine is not None:
             gpu.quarantine.probing = fact.token
             deck.wake(fact.at + FAST_S, "minute", task.index, fact.token)
 
@@ -195,9 +194,8 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
 
 def probes_no_more(deck: Deck, attempt: Attempt) -> None:
     """The GPUs that it was to try may be tried by another."""
-    for uuid in attempt.gpus:
-        gpu = deck.gpus.get(uuid)
-        if gpu is not None and gpu.quarantine is not None and gpu.quarantine.probing == attempt.token:
+    for gpu in deck.gpus_of(attempt):
+        if gpu.quarantine is not None and gpu.quarantine.probing == attempt.token:
             gpu.quarantine.probing = ""
 
 

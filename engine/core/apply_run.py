@@ -200,7 +200,7 @@ def _by_this_clock(task: Task, attempt: Attempt, at: float) -> None:
 
 
 def gpu_fact(deck: Deck, fact: e.GpuQuarantined | e.GpuReleased | e.GpuJoined | e.GpuMarked) -> None:
-    gpu = deck.present_gpus.get(fact.gpu)
+    gpu = deck.gpus.get(fact.gpu) or deck.outside.get(fact.gpu)
     deck.plan_due = True
     if isinstance(fact, e.GpuQuarantined):
         for name in fact.tasks:

@@ -75,6 +75,9 @@ def _carry_gpu(before: Gpu, gpu: Gpu) -> None:
         "foreign_since", "quiet_until", "first_seen", "claimed", "claimed_at",
     ):  # fmt: skip
         setattr(gpu, name, getattr(before, name))
+    if gpu.quarantine is not None and before.quarantine is not None:
+        # The probe may be a task that is gone: the new deck was not told of its start.
+        gpu.quarantine.probing = gpu.quarantine.probing or before.quarantine.probing
 
 
 def carry_memory(old: Deck, new: Deck) -> None:

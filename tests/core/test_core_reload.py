@@ -9,6 +9,7 @@ from dataclasses import fields
 import pytest
 from core_edits import EditedWorld, with_tasks
 from core_world import World, cards, deck_file, spec
+from test_core_reload_machine import assert_same_as_restored
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
@@ -484,3 +485,28 @@ def test_a_gpu_is_judged_though_a_task_that_failed_on_it_has_left_the_file() -> 
     fails_on_the_second()
     fails_on_the_second()
     assert w.deck.gpus["GPU-1"].quarantine is not None
+
+
+def test_a_task_that_is_gone_is_still_the_one_that_tries_a_suspect_gpu() -> None:
+    tasks = [spec(f"a{index}") for index in range(6)]
+    w = world(*tasks, gpus=2, settings=DeckSettings(gpu_quarantine=1))
+    w.end("a1", 1, outcome=e.Outcome("exit", 1, device_fault=True))
+    w.advance(61)
+    assert w.running() == {"a0": (0,), "a2": (1,)}
+    edit(w, *(task for task in tasks if task.name != "a2"), make_gpus=lambda: cards(2, slots=2))
+    assert [name for name, gpus in w.running().items() if gpus == (1,)] == ["a2"]
+    assert_same_as_restored(w)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_gpu_that_leaves_and_comes_back_is_still_tried_by_what_runs_there(restarts: bool) -> None:
+    tasks = [spec(f"a{index}") for index in range(6)]
+    w = world(*tasks, gpus=2, settings=DeckSettings(gpu_quarantine=1))
+    w.end("a1", 1, outcome=e.Outcome("exit", 1, device_fault=True))
+    w.advance(61)
+    edit(w, *(task for task in tasks if task.name != "a2"), make_gpus=lambda: cards(1))
+    if restarts:
+        w.restart()
+    w.edit(w.file, make_gpus=lambda: cards(2, slots=2))
+    assert [name for name, gpus in w.running().items() if gpus == (1,)] == ["a2"]
+    assert_same_as_restored(w)

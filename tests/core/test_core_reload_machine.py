@@ -9,7 +9,7 @@ from core_decks import worlds
 from core_edits import EditedWorld, edited
 from core_removal import everything_ends
 from core_restored import deck_facts, same, task_facts
-from core_world import World
+from core_world import World, cards, deck_file, spec
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
@@ -17,6 +17,7 @@ from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.phases import ACTIVE, Backoff, Cancelled, Unknown
 from gpudeck.engine.core.reload import After
 from gpudeck.engine.core.runs import replay
+from gpudeck.engine.core.spec import DeckSettings
 from gpudeck.engine.core.urgency import spread_urgency
 
 
@@ -52,12 +53,14 @@ def flagged(deck: Deck) -> list[set[str]]:
     return [{deck.tasks[index].name for index in found if not deck.tasks[index].gone} for found in marks]
 
 
-def retries_due(deck: Deck, now: float) -> dict[str, float]:
-    return {
-        deck.tasks[due.task].name: due.at
+def retries_due(deck: Deck, now: float) -> list[tuple[str, float]]:
+    """All of a task's: one that a quarantine took up again has that of its earlier failure, too, which moves nothing.
+    Which of them comes first in the heap depends on what was in it before."""
+    return sorted(
+        (deck.tasks[due.task].name, due.at)
         for due in deck.deadlines
         if due.kind == "backoff" and due.at > now and isinstance(deck.tasks[due.task].phase, Backoff)
-    }
+    )
 
 
 class EditedDeck(machine.AnyDeck):
@@ -125,3 +128,17 @@ class EditedDeck(machine.AnyDeck):
 
 
 TestEditedDeck = EditedDeck.TestCase
+
+
+def test_a_task_that_waits_for_a_retry_once_more_after_a_quarantine_is_restored_as_it_is() -> None:
+    tasks = spec("slow", retries=2, backoff_s=30.0), spec("quick", retries=2, backoff_s=1.0)
+    settings = DeckSettings(gpu_quarantine=1)
+    world = EditedWorld(deck_file(tasks, settings), lambda: cards(3), cores=8, on_cpu=False)
+    world.begin()
+    world.end("slow", 1, outcome=machine.OUTCOMES["device"])
+    world.end("quick", 1)
+    world.advance(2.0)
+    world.end("quick", 1)
+    world.end("slow", 1)
+    assert [name for name, _ in retries_due(world.deck, world.now)] == ["quick", "slow", "slow"]
+    assert_same_as_restored(world)
