@@ -15,6 +15,7 @@ from ...engine.core.marks import is_of_other_work
 from ...engine.decks.offline import OfflineDeck, open_offline
 from ...engine.errors import UsageError
 from ...engine.hints import Hints
+from ...engine.logs.curves import line_that_keeps
 from ...engine.results.results import MEASURED, Asked, How, Records, Result, metrics_of, results_of
 from ...engine.results.table import FORMATS, Layout, tabulate
 from ...engine.serve.offline import tasks_meant
@@ -35,6 +36,9 @@ def run(command: Command) -> int:
     tasks = tasks_meant(offline, command.words)
     records = Records(offline.logs)
     known = metrics_of(records, tasks)
+    more = "" if metrics or form != "md" else _not_kept(records, tasks, known)
+    if more and not known:
+        raise UsageError(f"no task has reported a metric; {more}")
     asked = asked_metrics(metrics, known)
     plain = not (metrics or over or rows or columns)
     told = plain and "energy_wh" not in known and not offline.deck.settings.simulated
@@ -52,6 +56,8 @@ def run(command: Command) -> int:
     tell_what_they_are(command, chosen, offline.deck)
     if made_up := _made_up(chosen, asked, offline.deck, records):
         say(f"{made_up}: of simulated GPUs (SIM), made up")
+    if more:
+        say(more)
     print(text)
     return 0
 
@@ -70,6 +76,21 @@ def asked_metrics(given: Sequence[str], known: Sequence[str]) -> list[Asked]:
     if not asked:
         raise UsageError(f"no task has reported a metric: {_HOW_TO_NAME}")
     return asked
+
+
+_LOOKED_INTO = 5
+"""Tasks whose logs are searched for what is not kept."""
+
+
+def _not_kept(records: Records, tasks: Sequence[Task], known: Sequence[str]) -> str:
+    """What the logs have beside the metrics that are known, and how to keep it; "" for nothing."""
+    ran = [task for task in tasks if records.attempt(task)][:_LOOKED_INTO]
+    found = dict.fromkeys(name for task in ran for name in records.seen(task) if name not in task.spec.params)
+    names = [name for name in found if not any(one.lower().endswith(name) for one in known)]
+    if not names:
+        return ""
+    which = "it" if len(names) == 1 else names[0]
+    return f"not kept, but in the logs: {names_text(names)}; a line keeps {which}: {line_that_keeps(names[0])}"
 
 
 def tell_what_they_are(command: Command, results: Sequence[Result], deck: Deck) -> None:

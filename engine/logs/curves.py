@@ -304,6 +304,12 @@ def guesses(line: str) -> list[tuple[str, float]]:
     return [found[end] for end in sorted(found)]
 
 
+def line_that_keeps(name: str) -> str:
+    """Of the task file, for a metric that is guessed."""
+    words = name.replace("_", "[ _-]")
+    return f"metrics.{name} = {{ regex = '(?i){words}[ =:]+(\\S+)' }}"
+
+
 def to_wire(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     """For JSON; what is no number is written as text."""
     return [

@@ -11,6 +11,7 @@ from ..core.deck import Task
 from ..core.phases import NAMES, Cached, Succeeded
 from ..core.spec import Metric
 from ..errors import UsageError
+from ..logs.curves import guesses
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.follow import HungError, limited_cpu
 from ..logs.log_file import read_part
@@ -28,6 +29,7 @@ MEASURED = ("energy_wh", "mean_power_w", "peak_mib", "mean_mib", "mean_util_perc
 UNREAD_S = 3.0
 """Of an attempt that ends sooner the engine may have read nothing but declared metrics."""
 _MARKED_BYTES = 256 << 10
+_SEEN_BYTES = 64 << 10
 """Of the log of such an attempt."""
 
 
@@ -119,6 +121,15 @@ class Records:
             for line in raw.decode("utf-8", "replace").splitlines() if b"::gpudeck " in raw else ():
                 found.update({name: {"last": value} for name, value in said_in(line)[1].items()})
         return found
+
+    def seen(self, task: Task) -> list[str]:
+        """Metrics that the end of its logs has, by names that are usual in training."""
+        paths, record = self.paths(task), self.of(task)
+        found: dict[str, None] = {}
+        for path in dict.fromkeys((str(record.get("log") or paths.out), str(record.get("err") or paths.err))):
+            for line in read_part(path, -_SEEN_BYTES, _SEEN_BYTES).decode("utf-8", "replace").splitlines():
+                found.update(dict.fromkeys(name for name, _ in guesses(line)))
+        return list(found)
 
     def paths(self, task: Task) -> AttemptPaths:
         return self._logs.paths(task.name, self.attempt(task), task.spec.policy.merge_stderr)

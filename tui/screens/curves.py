@@ -11,7 +11,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 from textual.worker import Worker
 
-from ...engine.logs.curves import Curve
+from ...engine.logs.curves import Curve, line_that_keeps
 from ...engine.results.overlay import TIME, Drawn, Member, axes_of, drawn, grouped, value_at
 from ...engine.text import plural
 from ..acting.actions import bindings, bindings_of
@@ -324,8 +324,7 @@ class CurvesView(LineView, inherit_bindings=False):
         curves = [member.curves[self._metric] for member in self._members if self._metric in member.curves]
         if self._metric in self._asked or not curves or any(curve.at_s for curve in curves):
             return ""
-        words = clean(self._metric).replace("_", "[ _-]")
-        return f"not kept; a line keeps it: metrics.{clean(self._metric)} = {{ regex = '(?i){words}[ =:]+(\\S+)' }}"
+        return f"not kept; a line keeps it: {line_that_keeps(clean(self._metric))}"
 
 
 def _next(names: Sequence[str], name: str) -> str:
