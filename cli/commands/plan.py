@@ -196,7 +196,9 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs:
     last = max(ends for _, _, _, ends, *_ in rows if ends is not None)
     lines.append("")
     starting, tasks = len({item.task for item in planned}), len({name for name, *_ in rows})
-    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {duration(last)}{also}")
+    lines.append(
+        f"{starting} of {tasks} tasks would run on {place}, over after {'~' * bool(guesses)}{duration(last)}{also}"
+    )
     if guesses:
         lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
     return lines
