@@ -47,7 +47,9 @@ def _mended(found: Look, row: TaskRow) -> list[str]:
     blockers = found.blockers(row.name)
     behind = [other for other in found.rows(()) if other.name in blockers]
     again = [other.name for other in behind if other.state in ("failed", "cancelled", "pruned")]
-    return [f"`gpudeck retry {' '.join(again)}` runs again what it waits for; then it starts by itself"] if again else []
+    return (
+        [f"`gpudeck retry {' '.join(again)}` runs again what it waits for; then it starts by itself"] if again else []
+    )
 
 
 def _state(row: TaskRow) -> str:

@@ -28,6 +28,8 @@ from ...engine.serve.offline import tasks_meant
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
+AGENT = "agent"
+"""Who asked, in the journal and on rows; the tag of tasks that it added to a task file."""
 MOST_LINES = 40
 """Of an answer: an agent pays for each."""
 LONGEST_S = 600.0
@@ -107,7 +109,7 @@ class Tools:
         words += [word for need in needs or () for word in ("--needs", need)]
         words += ["--next"] * next + ["--dry-run"] * dry_run
         if self._deck[0] == "-f":
-            words += ["--start"] * (not dry_run)
+            words += ["--set", f'tags=["{AGENT}"]', *["--start"] * (not dry_run)]
         return self._say("add", *words, "--", command)
 
     def wait(self, select: str = "", seconds: float = 300.0) -> str:
@@ -186,7 +188,7 @@ class Tools:
         try:
             done = subprocess.run(
                 argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_COMMAND_S,
-                check=False,
+                check=False, env={**os.environ, "GPUDECK_BY": AGENT},
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return f"error: gpudeck {verb} has not ended after {_COMMAND_S:g} s: look at state"

@@ -3,6 +3,7 @@ loop and takes a connection over, with what is pure of it: `Inbox`, `result_of`.
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -68,6 +69,12 @@ def result_of(reply: Reply) -> Any:
     raise UsageError(reply.error) if reply.code == 2 else EngineUnavailableError(reply.error)
 
 
+_ACTS = frozenset((
+    "retry", "cancel", "kill", "hold", "release", "accept", "priority", "pause", "unpause", "undo",
+))  # fmt: skip
+"""What is noted with who asked: "user", or what GPUDECK_BY says."""
+
+
 class Connection:
     """One connection to an engine. Not for several threads."""
 
@@ -101,6 +108,8 @@ class Connection:
     def request(self, op: str, /, **args: Any) -> Any:
         """Ask and wait for the answer. Raises UsageError (2) or EngineUnavailableError (3) with the engine's words."""
         self._last_id += 1
+        if op in _ACTS and (by := os.environ.get("GPUDECK_BY")):
+            args = {"by": by, **args}
         self._send(Request(id=self._last_id, op=op, args=args))
         while True:
             message = self._read(None)

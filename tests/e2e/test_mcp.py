@@ -66,6 +66,18 @@ async def test_an_agent_submits_waits_triages_and_compares(deck: Deck) -> None:
         assert "t-s3" in await ask("retry", select="t-s3")
 
 
+async def test_what_an_agent_added_and_cancelled_says_so(deck: Deck) -> None:
+    deck.write(FILE)
+    async with agent(deck) as ask:
+        await ask("submit", command="sleep 600", name="mine", gpus=0, dry_run=False)
+        while "running" not in await ask("tasks", select="tag:agent"):
+            await ask("wait", select="mine", seconds=5)
+        await ask("cancel", select="mine")
+        while "cancelled by agent" not in (told := await ask("tasks", select="mine")):
+            assert "running" in told or "stopping" in told
+    assert [line.split()[0] for line in deck.command("ls", "tag:agent").out.splitlines()[1:]] == ["mine"]
+
+
 async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:
     deck.write(FILE)
     async with agent(deck) as ask:
