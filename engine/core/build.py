@@ -54,6 +54,7 @@ def build(
         deck.by_name[spec.name] = task
         if spec.next:
             deck.next_tasks.append(task.index)
+    deck.hourly = any(spec.resources.begin or spec.resources.between for spec in file.tasks)
     named = Counter(output for spec in file.tasks for output in set(spec.outputs))
     deck.shared_outputs = {output for output, count in named.items() if count > 1}
     deck.learned.expect(spec.fingerprint for spec in file.tasks)

@@ -83,7 +83,7 @@ def _carry_gpu(before: Gpu, gpu: Gpu) -> None:
 def carry_memory(old: Deck, new: Deck) -> None:
     for name in (
         "memory_mib", "memory_at", "memory_most_mib", "memory_total_mib", "paused", "stopping", "unwritable",
-        "no_starts_until", "wall_ahead", "gpu_s", "disk_free_mib", "quiet", "gathering", "wanted_next",
+        "no_starts_until", "now", "wall_ahead", "gpu_s", "disk_free_mib", "quiet", "gathering", "wanted_next",
     ):  # fmt: skip
         setattr(new, name, getattr(old, name))
     new.run.options = old.run.options

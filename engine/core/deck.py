@@ -167,6 +167,10 @@ class Deck:
     unwritable: str = ""
     """Why the journal cannot be written; empty while it can."""
     no_starts_until: float = -1e9
+    now: float = 0.0
+    """Seconds of this boot, at the last step."""
+    hourly: bool = False
+    """A task has hours of its own."""
     wall_ahead: float = 0.0
     """Seconds since the epoch less those of this boot, at the last step; 0: there was none."""
     disk_free_mib: int | None = None

@@ -95,11 +95,13 @@ def fill(turn: Turn) -> None:
 
 
 def _await_hours(deck: Deck, at: float) -> None:
-    """Look again when they come; sooner, where they are far away, since the clock may be set meanwhile."""
-    shut = hours_shut(deck, at)
-    if shut is None:
+    """Look again when they come, the deck's or a task's; sooner, where they are far away, since the clock may be set
+    meanwhile."""
+    heads = (deck.tasks[place.task].spec.resources for place, _ in deck.queue.heads() if deck.hourly)
+    shut = [found for asked in (deck.settings, *heads) if (found := hours_shut(deck, asked, at)) is not None]
+    if not shut:
         return
-    look_at = min(shut[0], at + LONGEST_TRUST_S)
+    look_at = min(at + LONGEST_TRUST_S, *(opens_at for opens_at, _ in shut))
     if not at < deck.opens_at <= look_at + 1:
         deck.opens_at = look_at
         deck.wake(look_at, "plan")

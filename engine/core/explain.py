@@ -116,7 +116,9 @@ class Explainer:
             return [Obstacle("checking", f"{whose} are being looked at")]
         host = host_obstacle(deck, task) or self._held_on_host(task)
         if host is not None:
-            return [host if host.tasks else replace(host, tasks=_in_the_way(deck, task, host.kind))]
+            return [
+                host if host.tasks or host.kind == "hours" else replace(host, tasks=_in_the_way(deck, task, host.kind))
+            ]
         if deck.cluster:
             full = cluster_obstacle(deck)
             return [_behind(deck, task) if full is None else replace(full, tasks=_in_the_way(deck, task, full.kind))]

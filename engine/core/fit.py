@@ -10,6 +10,7 @@ from .budget import spent_budget
 from .deck import Deck, Task
 from .devices import GANG_PROBE_S, Gpu, by_node, gib
 from .gpu_names import means
+from .spec import DeckSettings, Resources
 
 ObstacleKind = Literal[
     "ended", "paused", "halted", "stopping", "disk", "later", "hours", "budget", "disk space", "held", "checking",
@@ -181,9 +182,8 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
         return Obstacle("later", "the command that started the engine has still to say what it came for")
     if at < deck.no_starts_until:
         return Obstacle("later", f"the last start was refused; next try in {duration(deck.no_starts_until - at)}")
-    if (shut := hours_shut(deck, at)) is not None:
-        opens_at, why = shut
-        return Obstacle("hours", f"{why}, in {duration(opens_at - at)}")
+    if (shut := hours_obstacle(deck, deck.settings, at)) is not None:
+        return shut
     asked, free = deck.settings.disk_mib, deck.disk_free_mib
     if asked is not None and (free is None or free < asked):
         known = "not known yet" if free is None else gib(free)
@@ -192,15 +192,24 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
     return Obstacle("budget", spent) if spent else None
 
 
-def hours_shut(deck: Deck, at: float) -> tuple[float, str] | None:
-    """When the hours come in which tasks may start, and why not before; None: they are now."""
-    begin, between, wall = deck.settings.begin, deck.settings.between, at + deck.wall_ahead
-    if not deck.wall_ahead:
+def hours_obstacle(deck: Deck, asked: DeckSettings | Resources, at: float) -> Obstacle | None:
+    """Of a deck, or of one task."""
+    if (shut := hours_shut(deck, asked, at)) is None:
+        return None
+    opens_at, why = shut
+    first = "nothing starts before" if isinstance(asked, DeckSettings) else "not before"
+    return Obstacle("hours", f"{first} {why}, in {duration(opens_at - at)}")
+
+
+def hours_shut(deck: Deck, asked: DeckSettings | Resources, at: float) -> tuple[float, str] | None:
+    """When the hours come in which the deck, or a task, may start, and which these are; None: they are now."""
+    begin, between, wall = asked.begin, asked.between, at + deck.wall_ahead
+    if (begin is None and between is None) or not deck.wall_ahead:
         return None
     if begin is not None and (opens := begin.next(deck.run.started_wall)) > wall:
-        return opens - deck.wall_ahead, f"nothing starts before {begin} (begin)"
+        return opens - deck.wall_ahead, f"{begin} (begin)"
     if between is not None and (opens := between.opens(wall)) > wall:
-        return opens - deck.wall_ahead, f"nothing starts before {between.first} (between = {between})"
+        return opens - deck.wall_ahead, f"{between.first} (between = {between})"
     return None
 
 
@@ -215,10 +224,12 @@ def _output_obstacle(deck: Deck, task: Task) -> Obstacle | None:
 
 
 def host_obstacle(deck: Deck, task: Task) -> Obstacle | None:
-    """What its outputs, the box's cores and memory, or the entry's own limit, say."""
+    """What its outputs, its hours, the box's cores and memory, or the entry's own limit, say."""
     if (writes := _output_obstacle(deck, task)) is not None:
         return writes
     asked = task.spec.resources
+    if (shut := hours_obstacle(deck, asked, deck.now)) is not None:
+        return shut
     if asked.max_parallel is not None and task.entry.running >= asked.max_parallel:
         return Obstacle("max_parallel", f"max_parallel = {asked.max_parallel} of {task.spec.entry} run")
     if deck.cluster:

@@ -10,9 +10,10 @@ from .budget import used_gpu_s
 from .build import build
 from .deck import Deck, Task
 from .devices import Gpu
+from .hours import Clock
 from .learned import Entry
 from .phases import ACTIVE, QUEUED, Attempt, Backoff, Queued, Starting, Unknown, Waiting
-from .spec import DeckFile, DeckSettings
+from .spec import DeckFile, DeckSettings, TaskSpec
 
 if TYPE_CHECKING:
     from .simulate import Ahead
@@ -110,7 +111,7 @@ def _simulated_s(deck: Deck, left: Sequence[_Left], at: float) -> float:
 
     by_name = {item.task.name: item for item in left}
     rest = build(
-        DeckFile("", "", _from_now(deck, at), tuple(item.task.begun_spec for item in left)),
+        DeckFile("", "", _from_now(deck, at), tuple(_spec_from_now(deck, item.task, at) for item in left)),
         gpus=[_as_it_is(gpu) for gpu in list(deck.gpus.values())],
         cores=deck.cores,
         on_cpu=deck.on_cpu,
@@ -141,14 +142,24 @@ def _simulated_s(deck: Deck, left: Sequence[_Left], at: float) -> float:
 def _from_now(deck: Deck, at: float) -> DeckSettings:
     """A run that begins now waits for no time of day that this one has waited for, and has what is left of the
     budget."""
-    begin, wall = deck.settings.begin, at + deck.wall_ahead
-    over = begin is not None and begin.next(deck.run.started_wall) <= wall
-    settings = replace(deck.settings, begin=None) if over else deck.settings
+    settings = deck.settings
+    settings = replace(settings, begin=None) if _has_come(deck, settings.begin, at) else settings
     hours = settings.budget.gpu_hours
     if hours is None:
         return settings
     left = max(0.0, hours - used_gpu_s(deck, at) / 3600)
     return replace(settings, budget=replace(settings.budget, gpu_hours=left))
+
+
+def _spec_from_now(deck: Deck, task: Task, at: float) -> TaskSpec:
+    spec = task.begun_spec
+    if not _has_come(deck, spec.resources.begin, at):
+        return spec
+    return replace(spec, resources=replace(spec.resources, begin=None))
+
+
+def _has_come(deck: Deck, begin: Clock | None, at: float) -> bool:
+    return begin is not None and begin.next(deck.run.started_wall) <= at + deck.wall_ahead
 
 
 def _as_it_is(gpu: Gpu) -> Gpu:

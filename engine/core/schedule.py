@@ -112,7 +112,7 @@ class _Pass:
 
     def _try(self, task: Task) -> Placement | None:
         host = host_obstacle(self.deck, task)
-        if host is not None and host.kind in ("max_parallel", "outputs"):
+        if host is not None and host.kind in ("max_parallel", "outputs", "hours"):
             return None
         if self.deck.on_cpu or task.spec.resources.gpus == 0:
             return self._on_cpu(task, fits=host is None)

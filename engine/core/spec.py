@@ -49,6 +49,10 @@ class Resources:
     """Cores, only when the file says so; admission counts these against the box's cores."""
     memory_mib: int | None = None
     max_parallel: int | None = None
+    begin: Clock | None = None
+    """Not before; a time of day is the first one since the run was started."""
+    between: Hours | None = None
+    """Not outside; once it runs it goes on."""
     """Tasks of this entry at once."""
 
 

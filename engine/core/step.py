@@ -55,7 +55,7 @@ class Core:
         return turn.out
 
     def _turn(self, at: float, wall: float) -> Turn:
-        self.deck.wall_ahead = wall - at
+        self.deck.now, self.deck.wall_ahead = at, wall - at
         return Turn(self.deck, self.streaks, at, wall, here=self.here)
 
     def begin(self, fact: e.RunStarted) -> Step:

@@ -261,6 +261,11 @@ _OF_TASKS: tuple[tuple[str, _Says, str], ...] = (
     ("on_oom", lambda spec: bool(spec.ladder), "an out-of-memory end is not tried with other values"),
     ("resume_command", lambda spec: spec.resume is not None, "jobs begin anew with command"),
     ("watch", lambda spec: spec.extras.watch is not None, "nobody watches the output"),
+    (
+        "begin, between",
+        lambda spec: bool(spec.resources.begin or spec.resources.between),
+        "Slurm starts jobs at any hour: `slurm.extra` takes --begin",
+    ),
     ("prune", lambda spec: spec.extras.prune is not None, "nobody stops what is lost"),
     ("metrics", lambda spec: bool(spec.extras.metrics), "nobody reads them: `gpudeck table` has no values"),
     ("outputs", lambda spec: bool(spec.outputs), "missing after exit 0 they keep nothing from starting"),

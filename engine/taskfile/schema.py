@@ -192,6 +192,9 @@ NOTIFY: Table = keys_of(
     timeout=Key("a send that takes longer is given up", kinds.duration(zero=False)),
 )
 
+CLOCK = kinds.other("time of day, or date and time", units.clock, {"type": "string", "pattern": units.CLOCK})
+HOURS = kinds.other("two times of day", units.hours, {"type": "string", "pattern": units.HOURS})
+
 DECK: Table = keys_of(
     spec.DeckSettings,
     name=Key("shown everywhere, and {deck}", kinds.text(), default="the file's stem, or the folder for tasks.toml"),
@@ -238,14 +241,8 @@ DECK: Table = keys_of(
             {"type": "string", "pattern": r"^(never|(soon|now),\s*(fail=\d+(\.\d+)?%?|early=\d+))$"},
         ),
     ),
-    begin=Key(
-        "nothing starts before; a time of day is the first one after the run was started",
-        kinds.other("time of day, or date and time", units.clock, {"type": "string", "pattern": units.CLOCK}),
-    ),
-    between=Key(
-        'nothing starts outside, "20:00-08:00"; what runs goes on',
-        kinds.other("two times of day", units.hours, {"type": "string", "pattern": units.HOURS}),
-    ),
+    begin=Key("nothing starts before; a time of day is the first one after the run was started", CLOCK),
+    between=Key('nothing starts outside, "20:00-08:00"; what runs goes on', HOURS),
     disk=Key("nothing starts while less is free where the task file and the logs lie", kinds.size()),
     foreign=Key("GPUs that others use"),
     foreign_memory=Key("unexplained memory above this is somebody else's", kinds.size()),
@@ -310,6 +307,8 @@ TASK: Table = keys_of(
     cpus=Key("cores it counts for; sets OMP_NUM_THREADS and MKL_NUM_THREADS", kinds.whole(1), default="cores / slots"),
     memory=Key("host memory it needs", kinds.size("none")),
     max_parallel=Key("tasks of this entry at once", kinds.whole(1)),
+    begin=Key("it does not start before; a time of day is the first one after the run was started", CLOCK),
+    between=Key('it starts only then, "20:00-08:00"', HOURS),
     launch=Key('what starts its processes; "auto": where there are several torchrun, and srun on Slurm'),
     nproc=Key("how many of them", kinds.whole(1), default="the GPUs given; without GPUs min(gpus, cores)"),
     distributed=Key("over [distributed]", _table("distributed"), default="{}"),

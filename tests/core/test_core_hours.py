@@ -98,3 +98,31 @@ def test_a_plan_counts_the_hours_in_which_nothing_starts() -> None:
     planned = simulate(found.deck, lambda _: 3600.0, wall=found.wall, at=found.now)
     starts = [item.start_s for item in planned]
     assert starts == pytest.approx([3600 - BEGAN % 60, 25 * 3600 - BEGAN % 60])
+
+
+def test_a_task_waits_for_its_own_hours_and_others_of_the_same_kind_do_not() -> None:
+    found = world(spec("a", between=Hours(clock_in(180), clock_in(240))), spec("b"), spec("c"))
+    assert (found.running(), why(found)) == ({"b": (0,)}, ["hours"])
+    found.end("b")
+    assert found.running() == {"c": (0,)}
+    found.end("c")
+    found.advance(180 * 60 - 61)
+    assert found.running() == {}
+    found.advance(61)
+    assert found.running() == {"a": (0,)}
+
+
+def test_a_task_with_hours_keeps_nothing_from_starting_that_is_behind_it() -> None:
+    pair = spec("pair", gpus=2, cpus=4, begin=clock_in(60))
+    found = world(pair, spec("a", cpus=4), spec("b", gpus=2), gpus=2)
+    found.end("a")
+    assert found.running() == {"b": (0, 1)}
+    found.end("b")
+    found.advance(3600)
+    assert found.running() == {"pair": (0, 1)}
+
+
+def test_the_time_left_counts_the_hours_of_tasks() -> None:
+    found = world(spec("b"), spec("a", begin=clock_in(60)), begin=False)
+    planned = simulate(found.deck, lambda _: 600.0, wall=found.wall, at=found.now)
+    assert [item.start_s for item in planned] == pytest.approx([0, 3600 - BEGAN % 60])
