@@ -14,6 +14,8 @@ from gpudeck.engine.ports import Instant
 from tests.sim.claims import SimClaims
 
 WALL_S = 1.7e9
+BEGUN_S = 1000.0
+"""When the world begins, since the boot."""
 DEVICE_FAULTS = (
     "CUDA error: unspecified launch failure",
     "CUDA error: uncorrectable ECC error encountered",
@@ -76,7 +78,7 @@ class Simulated:
     def __init__(self, seed: int, gpus: int) -> None:
         self.random = Random(seed)
         self.gpus = tuple(f"GPU-{index}" for index in range(gpus))
-        self.now = 1000.0
+        self.now = BEGUN_S
         self._wall_s = WALL_S
         self.boot = "boot-1"
         self.processes: dict[str, Process] = {}

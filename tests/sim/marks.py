@@ -168,6 +168,13 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
     "36: two clients ask at once": _seen("at once"),
     "36: a client vanishes before it is answered": _said("a client vanishes"),
     "36: what was asked of one engine is taken back by another": _some(TakenBack),
+    "Hours: a task waited for its own": lambda world: any(
+        fact.task in {task.name for task in file.tasks if task.resources.between}
+        for name, file in world.files.items()
+        for fact in world.box.disks[name].facts
+        if isinstance(fact, AttemptStarting)
+    ),
+    "Halt: tasks in a row failed early": _some(Halted, of=lambda fact: "of its start" in getattr(fact, "by", "")),
     "Prune: what is lost among its peers is stopped": _ended(_is("next", "pruned")),
     "Slurm: tasks share an array": _said(r"sbatch of ([2-9]|\d\d)"),
     "Slurm: a job is taken, and the answer lost": _said("sbatch of .*reply lost"),

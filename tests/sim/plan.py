@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from gpudeck.engine.core.hours import Clock, Hours
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, Halt, Policy, Prune, Resources, TaskSpec, Work
-from tests.sim.box import Behaviour
+from tests.sim.box import BEGUN_S, WALL_S, Behaviour
 
 FAULTS = (
     "kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign", "driver hangs", "edit", "spoilt",
@@ -60,6 +62,10 @@ def plan_of(seed: int) -> Plan:
         decks = {name: _with_next(urgent, file) for name, file in decks.items()}
     if (judge := Random(f"prune {seed}")).random() < 0.3:
         decks = {name: _with_prune(judge, file) for name, file in decks.items()}
+    if (clock := Random(f"hours {seed}")).random() < 0.2:
+        decks = {name: _with_hours(clock, file) for name, file in decks.items()}
+    if (early := Random(f"early {seed}")).random() < 0.1:
+        decks = {name: _with_early(early, file) for name, file in decks.items()}
     broken = f"GPU-{random.randrange(gpus)}" if gpus > 1 and random.random() < 0.15 else ""
     return Plan(seed, gpus, decks, behaviours, odds, edits, slots, broken)
 
@@ -108,6 +114,22 @@ def _with_prune(random: Random, file: DeckFile) -> DeckFile:
     """What is lost is stopped half way."""
     rule = Extras(prune=random.choice([Prune("loss:min", at=(0.5,), keep=2), Prune("loss:min", "asha", at=(0.5,))]))
     return replace(file, tasks=tuple(replace(task, extras=rule) for task in file.tasks))
+
+
+def _with_hours(random: Random, file: DeckFile) -> DeckFile:
+    """Some of its tasks start only some minutes after the world has begun."""
+    opens = time.localtime(WALL_S + BEGUN_S + 60 * random.choice([1, 2, 5, 10]))
+    hours = Hours(Clock(opens.tm_hour, opens.tm_min), Clock((opens.tm_hour + 12) % 24, opens.tm_min))
+    tasks = (
+        replace(task, resources=replace(task.resources, between=hours)) if random.random() < 0.3 else task
+        for task in file.tasks
+    )
+    return replace(file, tasks=tuple(tasks))
+
+
+def _with_early(random: Random, file: DeckFile) -> DeckFile:
+    """A row of tasks that fail soon after their start halts it."""
+    return replace(file, settings=replace(file.settings, halt=Halt(random.choice(["soon", "now"]), early=2)))
 
 
 def edited(random: Random, file: DeckFile) -> DeckFile:

@@ -35,6 +35,7 @@ from tests.inside.sim import (
     core_attempts,
     dispatch,
     end,
+    fit,
     handover,
     loading,
     loop,
@@ -299,6 +300,7 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "drained GPUs are used": _instead(apply_module, "gpu_fact", _without_marks),
     "what runs is not waited for under its new name": _instead(dispatch, "doing", _nothing),
     "a task is judged anew by each engine": _instead(step, "is_known", _always(False)),
+    "hours mean nothing": _instead(fit, "hours_obstacle", _nothing),
     "a record goes before the end is on disk": _instead(Ends, "written", _forgets_at_once),
 }
 

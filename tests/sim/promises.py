@@ -82,6 +82,10 @@ def at_spawn(
         raise Broken(f"{_name(new)} began before {', '.join(sorted(missing[-1]))} had succeeded")
     if all(crowded := [_crowded(box, file.settings, specs, new) for file in meant]):
         raise Broken(f"{_name(new)} began on GPUs with {crowded[-1]}")
+    hours = [spec.resources.between for file in meant for spec in file.tasks if spec.name == new.task]
+    wall = box.instant().wall_s + 1.0  # clocks are read to the minute
+    if all(each is not None and each.opens(wall) > wall for each in hours):
+        raise Broken(f"{_name(new)} began outside of its hours, {hours[-1]}")
     marks = _marks_before(new.token, facts)
     for uuid in new.gpus:
         if marks.get(uuid) == "drain":
