@@ -236,4 +236,5 @@ def cpus_each(opened: OpenDeck) -> int:
 
 def needs_host_memory(deck: Deck) -> bool:
     """Whether a task asks for memory of the box."""
-    return not deck.cluster and any(task.spec.resources.memory_mib for task in deck.tasks)
+    asked = (asks for task in deck.tasks for asks in (task.spec.resources, *task.spec.on_oom, *task.spec.on_timeout))
+    return not deck.cluster and any(asks.memory_mib for asks in asked)

@@ -150,7 +150,7 @@ def _use_of(start: AttemptStarting, spec: TaskSpec | None) -> Use | int | None:
     if spec is None:
         return start.reserved_mib or None
     asked = spec.resources.gpu_memory_mib
-    told = told_use(dict(spec.on_rung(start.rung).env), start.at)
+    told = told_use(dict(spec.on_rung(start.rung, start.timeout_rung).env), start.at)
     return told or (_some_mib(spec.entry) if asked == "auto" else asked)
 
 

@@ -188,8 +188,9 @@ class Planner:
         if spec.fingerprint != start.fingerprint or (spec.resume is not None and start.attempt > 1):
             return None
         launch = Launch(
-            spec.name, start.attempt, start.token, start.gpus, start.rung, may_resume=False, card_mib=start.card_mib
-        )
+            spec.name, start.attempt, start.token, start.gpus, start.rung, may_resume=False, card_mib=start.card_mib,
+            timeout_rung=start.timeout_rung,
+        )  # fmt: skip
         plan = self._plan(task, launch, self._own(spec.name))
         place = code.place_of(task, start.at) if code is not None else None
         return replace(plan, started_wall=start.wall, place=place)
@@ -218,8 +219,10 @@ class Planner:
 
     def _plan(self, task: Task, launch: Launch, own: Mapping[str, str] | None, *, resumes: bool = False) -> StartPlan:
         """*resumes*: it goes on from an earlier attempt, where the task says how."""
-        spec = task.begun_spec.on_card(launch.card_mib)
-        work, resume = spec.on_rung(launch.rung), spec.resume
+        attempt = task.attempt()
+        written = task.spec if attempt is None or attempt.spec is None else attempt.spec
+        spec = written.asking(launch.rung, launch.timeout_rung).on_card(launch.card_mib)
+        work, resume = spec.on_rung(launch.rung, launch.timeout_rung), spec.on_step(launch.timeout_rung).resume
         if resumes and resume is not None:
             work = Work(resume.on_rung(launch.rung), work.env)
         paths = self._logs.paths(spec.name, launch.attempt or 1, spec.policy.merge_stderr)
@@ -305,8 +308,9 @@ class Planner:
         launch = Launch(task.name, 0, "", (), 0, may_resume=False)
         if newest is not None:
             launch = replace(
-                launch, attempt=newest.number, gpus=newest.gpus, rung=newest.rung, card_mib=newest.card_mib
-            )
+                launch, attempt=newest.number, gpus=newest.gpus, rung=newest.rung, card_mib=newest.card_mib,
+                timeout_rung=newest.timeout_rung,
+            )  # fmt: skip
         resumes = newest is not None and self._resumed(task.name)
         return self._plan(task, launch, self._own(task.name), resumes=resumes)
 

@@ -36,6 +36,7 @@ class Moved:
     quarantine_requeues: int
     port_retries: int
     node_retries: int
+    timeout_ends: int
     avoid: frozenset[str]
     again: RetryOptions
     given: Values | None = None
@@ -142,6 +143,7 @@ def moved(task: Task, given: Values | None = None) -> Moved:
         quarantine_requeues=task.quarantine_requeues,
         port_retries=task.port_retries,
         node_retries=task.node_retries,
+        timeout_ends=task.timeout_ends,
         avoid=task.avoid,
         again=task.again,
         given=given,

@@ -195,10 +195,11 @@ def _keep_terms(task: Task, fact: AttemptStarting) -> None:
     attempt = task.attempt()
     if attempt is None or attempt.spec is not None or attempt.terms is None:
         return
-    terms, spec = attempt.terms, task.spec
+    terms, spec = attempt.terms, task.begun_spec
     other_work = attempt.fingerprint != spec.fingerprint
     if other_work or (terms.policy, fact.outputs) != (spec.policy, spec.outputs):
         ladder = (spec.work,) * terms.rungs if other_work else spec.ladder
         attempt.spec = replace(
-            spec, fingerprint=attempt.fingerprint, policy=terms.policy, outputs=fact.outputs, ladder=ladder
-        )
+            spec, fingerprint=attempt.fingerprint, policy=terms.policy, outputs=fact.outputs, ladder=ladder,
+            on_oom=(), on_timeout=(),
+        )  # fmt: skip

@@ -13,7 +13,7 @@ from .unasked import ask_for
 
 _RESTORED = (
     "act", "decided", "forced", "retries_used", "oom_ends", "free_requeues", "joined_requeues", "quarantine_requeues",
-    "port_retries", "node_retries", "avoid", "again",
+    "port_retries", "node_retries", "timeout_ends", "avoid", "again",
 )  # fmt: skip
 
 

@@ -121,6 +121,7 @@ def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
         terms=deck.terms[fact.terms - 1] if 0 < fact.terms <= len(deck.terms) else None,
         spec=deck.begun.get(fact.token),
         where=fact.where,
+        timeout_rung=fact.timeout_rung,
         began=not fact.where,
     )
     deck.move(task, Starting(attempt))
@@ -153,7 +154,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     attempt.exited_at = fact.at
     ended = Ended(
         fact.attempt, fact.outcome, attempt.gpus, fact.duration_s, fact.peak_mib, fact.wall, deck.run.number,
-        attempt.rung, attempt.card_mib, attempt.nodes, attempt.job,
+        attempt.rung, attempt.card_mib, attempt.nodes, attempt.job, attempt.timeout_rung,
     )  # fmt: skip
     task.ended = (*task.ended, ended)
     task.revoked = 0
@@ -229,6 +230,8 @@ def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> N
         return
     elif fact.outcome.reason == "oom" and rungs_of(task, attempt):
         task.oom_ends += 1
+    elif fact.outcome.reason == "timeout" and fact.next == "queued":
+        task.timeout_ends += 1
     elif fact.charged and fact.next in ("backoff", "queued"):
         task.retries_used += 1
     if attempt.gpus:
@@ -240,6 +243,13 @@ def rungs_of(task: Task, attempt: Attempt) -> int:
     if attempt.terms is None or attempt.fingerprint == task.spec.fingerprint:
         return len(task.spec.ladder)
     return attempt.terms.rungs
+
+
+def timeout_rungs_of(task: Task, attempt: Attempt) -> int:
+    """The same of on_timeout."""
+    if attempt.terms is None or attempt.fingerprint == task.spec.fingerprint:
+        return len(task.spec.on_timeout)
+    return attempt.terms.timeout_rungs
 
 
 def _by(attempt: Attempt, fact: e.AttemptEnded) -> str:

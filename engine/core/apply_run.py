@@ -119,7 +119,7 @@ def _leave_as_before(deck: Deck) -> None:
 def fresh(task: Task) -> None:
     """A new budget: retries, rungs and free requeues as on the first day."""
     task.retries_used = task.oom_ends = task.free_requeues = task.joined_requeues = task.quarantine_requeues = 0
-    task.port_retries = task.node_retries = 0
+    task.port_retries = task.node_retries = task.timeout_ends = 0
     task.avoid = task.avoid_nodes = _NOTHING
     task.entry.failed_starts.clear()
     task.again = PLAIN

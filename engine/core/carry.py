@@ -115,7 +115,8 @@ def carry_deadlines(old: Deck, new: Deck, begun: Mapping[str, TaskSpec | None], 
     for token, task in new.active.items():
         spec, attempt = begun[token], task.attempt()
         same_work = attempt is not None and attempt.fingerprint == task.spec.fingerprint
-        policy = task.spec.policy if spec is None or same_work else spec.policy
+        says = task.spec if spec is None or same_work else spec
+        policy = says.policy if attempt is None else says.asking(attempt.rung, attempt.timeout_rung).policy
         if isinstance(task.phase, Running) and _clocks(old.active[token].begun_policy) != _clocks(policy):
             rearmed.add(token)
             if task.phase.attempt.exited_at is None:

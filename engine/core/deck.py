@@ -73,7 +73,7 @@ class Past:
         if start is not None:
             ended = Ended(
                 fact.attempt, fact.outcome, start.gpus, fact.duration_s, fact.peak_mib, fact.wall, run, start.rung,
-                start.card_mib, job.nodes, job.id,
+                start.card_mib, job.nodes, job.id, start.timeout_rung,
             )  # fmt: skip
             self.ended[fact.task] = (*self.ended.get(fact.task, ()), ended)
 
@@ -374,7 +374,7 @@ class Deck:
         """How long an attempt of this task takes at most, as far as that is known: as it is expected to, else its
         timeout."""
         expected = self.forecast_s(task)
-        return task.spec.policy.timeout_s if expected is None else expected
+        return task.begun_policy.timeout_s if expected is None else expected
 
     def forecast_s(self, task: Task) -> float | None:
         """How long an attempt of this task is expected to take: as the progress of the one that runs says, else its own
@@ -403,7 +403,7 @@ class Deck:
 
     def enqueue(self, task: Task) -> None:
         """Give a task that will run its place in the queue."""
-        need = task.spec.resources
+        need = task.begun_spec.resources
         large = task.entry.is_large
         expected = self.learned.seconds(task.spec.fingerprint) if large else self.expected_s(task)
         by_entry = large or need.max_parallel is not None or need.gpu_memory_mib == "auto"
@@ -434,7 +434,7 @@ class Deck:
 
     def share_of_card(self, task: Task) -> float:
         """How much of a card a task takes, where it says or has been seen how much memory it needs; else all of it."""
-        asked = task.spec.resources.gpu_memory_mib
+        asked = task.begun_spec.resources.gpu_memory_mib
         if asked == "auto":
             learned = self.learned.memory(task.spec.fingerprint, task.entry)
             asked = None if learned is None else learned.mib

@@ -148,6 +148,7 @@ def start(turn: Turn, placement: Placement) -> None:
     number = task.attempts + 1
     token = blake2b(f"{deck.run.seed}\0{task.name}\0{number}\0{task.revoked}".encode(), digest_size=12).hexdigest()
     rung = min(task.oom_ends, len(task.spec.ladder))
+    timeout_rung = min(task.timeout_ends, len(task.spec.on_timeout))
     card_mib = (deck.smallest_mib(placement.gpus) or 0) if task.spec.cards else 0
     fact = e.AttemptStarting(
         task=task.name,
@@ -165,19 +166,23 @@ def start(turn: Turn, placement: Placement) -> None:
         terms=_terms(turn, task),
         card_mib=card_mib,
         where="slurm" if deck.cluster else "",
+        timeout_rung=timeout_rung,
     )
     turn.record(fact)
     unfinished = task.unfinished == task.spec.fingerprint and not task.again.fresh
     may_resume = task.spec.resume is not None and unfinished
     turn.do(
-        Launch(task.name, number, token, placement.gpus, rung, may_resume, task.again.env, card_mib, task.revoked > 0)
-    )
+        Launch(
+            task.name, number, token, placement.gpus, rung, may_resume, task.again.env, card_mib, task.revoked > 0,
+            timeout_rung,
+        )
+    )  # fmt: skip
 
 
 def _terms(turn: Turn, task: Task) -> int:
     """The number of a task's terms, under which the journal has them from now on."""
     deck = turn.deck
-    terms = e.Terms(task.spec.policy, len(task.spec.ladder))
+    terms = e.Terms(task.begun_spec.policy, len(task.spec.ladder), len(task.spec.on_timeout))
     number = deck.terms_numbers.get(terms)
     if number is None:
         number = len(deck.terms) + 1

@@ -24,6 +24,7 @@ class Launch:
     """Memory of the smallest of its GPUs, where [[gpu_profile]] makes that matter."""
     again: bool = False
     """A start under this number has come to nothing."""
+    timeout_rung: int = 0
 
 
 @dataclass(frozen=True, slots=True)

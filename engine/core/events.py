@@ -75,6 +75,8 @@ class Terms:
     policy: Policy
     rungs: int
     """Length of its on_oom ladder."""
+    timeout_rungs: int = 0
+    """The same of on_timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class AttemptStarting:
     """Memory of the smallest of its GPUs, where [[gpu_profile]] makes that matter; else 0."""
     where: str = ""
     """The cluster that it is given to: "slurm"; empty: this box."""
+    timeout_rung: int = 0
+    """0: as written; k: rung k of on_timeout."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class Explainer:
         if deck.cluster:
             full = cluster_obstacle(deck)
             return [_behind(deck, task) if full is None else replace(full, tasks=_in_the_way(deck, task, full.kind))]
-        if deck.on_cpu or task.spec.resources.gpus == 0:
+        if deck.on_cpu or task.begun_spec.resources.gpus == 0:
             obstacle = cpu_obstacle(deck, task)
             if obstacle is not None:
                 return [replace(obstacle, tasks=_in_the_way(deck, task, obstacle.kind))]
@@ -131,7 +131,7 @@ class Explainer:
 
     def _held_on_host(self, task: Task) -> Obstacle | None:
         """What is held of cores and memory for another that is before this task in the queue."""
-        asked = task.spec.resources
+        asked = task.begun_spec.resources
         if not asked.cpus and not asked.memory_mib:
             return None
         deck = self._deck
@@ -163,7 +163,7 @@ def _in_the_way(deck: Deck, task: Task, kind: ObstacleKind) -> tuple[str, ...]:
     """The tasks under way that use up what a task needs of the box."""
     found: list[str] = []
     for other in deck.active.values():
-        asked = other.spec.resources
+        asked = other.begun_spec.resources
         attempt = other.attempt()
         uses = {
             "max_parallel": other.entry is task.entry,
@@ -192,11 +192,11 @@ def _behind(deck: Deck, task: Task) -> Obstacle:
 
 def _on_gpus(deck: Deck, task: Task, at: float, reservation: Reservation | None) -> list[Obstacle]:
     found = _in_the_way_on_gpus(deck, task, at, reservation)
-    if task.spec.resources.gpu_memory_mib != "auto":
+    if task.begun_spec.resources.gpu_memory_mib != "auto":
         return found
     for place, obstacle in enumerate(found):
         alone = obstacle.kind == "exclusive" and not deck.gpus[obstacle.gpu].exclusive
-        if (alone and not task.spec.resources.exclusive) or obstacle.kind == "gpu_memory":
+        if (alone and not task.begun_spec.resources.exclusive) or obstacle.kind == "gpu_memory":
             where_from = f" ({why_so_much(deck, task)})"
             found[place] = replace(obstacle, text=obstacle.text + where_from, why=obstacle.why + where_from)
             break
@@ -229,7 +229,7 @@ def _in_the_way_on_gpus(deck: Deck, task: Task, at: float, reservation: Reservat
     if ready + min(fresh, max(0, limit - len(used))) >= need.gpus and reservation is not None:
         return [_held(deck, reservation, f"{len(held)} GPUs", "", at), *found]
     if len(room) >= need.gpus:
-        names = tuple(other.name for other in deck.active.values() if other.spec.resources.gpus != 0)
+        names = tuple(other.name for other in deck.active.values() if other.begun_spec.resources.gpus != 0)
         return [Obstacle("keep_free", f"{deck.settings.keep_free} GPUs are left to others", "", names), *found]
     if need.gpus > 1 or not found:
         found.insert(0, Obstacle("gpus", f"needs {need.gpus} GPUs at once, {len(room)} are free for it"))

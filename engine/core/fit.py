@@ -59,7 +59,7 @@ class Need:
 
 
 def need_of(deck: Deck, task: Task) -> Need:
-    asked = task.spec.resources
+    asked = task.begun_spec.resources
     only = frozenset(asked.gpu_ids)
     gpus = _all(deck, only) if asked.gpus == "all" else asked.gpus
     memory, alone = asked.gpu_memory_mib, asked.exclusive
@@ -76,7 +76,7 @@ def _learned_mib(deck: Deck, task: Task) -> int | None:
     learned = deck.learned.memory(task.spec.fingerprint, task.entry)
     if learned is None or _differs_by_card(deck, task):
         return None
-    only = frozenset(task.spec.resources.gpu_ids)
+    only = frozenset(task.begun_spec.resources.gpu_ids)
     cards = [gpu for gpu in deck.gpus.values() if gpu.total_mib is not None and allowed(gpu, only)]
     wanted = _wanted(deck, task)
     if len(cards) < wanted:
@@ -90,7 +90,7 @@ def _learned_mib(deck: Deck, task: Task) -> int | None:
 
 
 def _wanted(deck: Deck, task: Task) -> int:
-    asked = task.spec.resources
+    asked = task.begun_spec.resources
     return _all(deck, frozenset(asked.gpu_ids)) if asked.gpus == "all" else max(1, asked.gpus)
 
 
@@ -107,8 +107,8 @@ def memory_in_words(deck: Deck, task: Task) -> str:
 
     "needs 11.2 GiB: peak 10.7 GiB of 3 earlier attempts plus 5 %"
     """
-    asked = task.spec.resources.gpu_memory_mib
-    if asked is None or task.spec.resources.gpus == 0 or deck.cluster:
+    asked = task.begun_spec.resources.gpu_memory_mib
+    if asked is None or task.begun_spec.resources.gpus == 0 or deck.cluster:
         return ""
     if asked != "auto":
         return f"needs {gib(asked)}"
@@ -227,7 +227,7 @@ def host_obstacle(deck: Deck, task: Task) -> Obstacle | None:
     """What its outputs, its hours, the box's cores and memory, or the entry's own limit, say."""
     if (writes := _output_obstacle(deck, task)) is not None:
         return writes
-    asked = task.spec.resources
+    asked = task.begun_spec.resources
     if (shut := hours_obstacle(deck, asked, deck.now)) is not None:
         return shut
     if asked.max_parallel is not None and task.entry.running >= asked.max_parallel:
@@ -266,7 +266,7 @@ def _memory_to_come(deck: Deck) -> int:
     for task in deck.active.values():
         attempt = task.attempt()
         if attempt is not None and attempt.at > deck.memory_at - MEMORY_RAMP_S:
-            total += task.spec.resources.memory_mib or 0
+            total += task.begun_spec.resources.memory_mib or 0
     return total
 
 
@@ -280,13 +280,13 @@ MEMORY_FOR_TASKS = 0.9
 
 def cpu_slots_needed(deck: Deck, task: Task) -> int:
     """CPU slots that a task takes: one, or as many as its GPUs where there are none."""
-    gpus = task.spec.resources.gpus
+    gpus = task.begun_spec.resources.gpus
     wanted = 1 if gpus == "all" else max(1, gpus)
     return min(wanted, deck.on_cpu_slots if gpus != 0 else deck.cpu_slots)
 
 
 def cpu_obstacle(deck: Deck, task: Task) -> Obstacle | None:
-    if task.spec.resources.gpus == 0:
+    if task.begun_spec.resources.gpus == 0:
         free = deck.cpu_slots - deck.cpu_tasks
         total = deck.cpu_slots
     else:

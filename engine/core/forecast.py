@@ -85,7 +85,7 @@ def _shared_out_s(deck: Deck, left: Sequence[_Left]) -> float:
     """As if all slots were busy to the last moment."""
     on_cards = on_cpu = 0.0
     for item in left:
-        gpus = item.task.spec.resources.gpus
+        gpus = item.task.begun_spec.resources.gpus
         if gpus == 0 or deck.cluster:
             on_cpu += item.seconds or 0.0
         else:

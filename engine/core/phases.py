@@ -26,6 +26,7 @@ class Attempt:
     rung: int = 0
     card_mib: int = 0
     """Memory of the smallest of its GPUs, where [[gpu_profile]] makes that matter; else 0."""
+    timeout_rung: int = 0
     pid: int = 0
     start_ticks: int = 0
     pid_ns: int = 0
@@ -105,6 +106,8 @@ class Ended:
     """Where a cluster ran it."""
     job: str = ""
     """The cluster's id of it."""
+    timeout_rung: int = 0
+    """The same of on_timeout."""
 
 
 @dataclass(frozen=True, slots=True)

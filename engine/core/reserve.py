@@ -151,7 +151,7 @@ def hold_on_host(deck: Deck, task: Task, at: float, *, not_before: float) -> lis
 
     *not_before*: when all else that it needs is expected to be free.
     """
-    asked = task.spec.resources
+    asked = task.begun_spec.resources
     found: list[Reservation] = []
     wanted: dict[Resource, int] = {"cpus": asked.cpus or 0, "memory": asked.memory_mib or 0}
     for of, amount in wanted.items():
@@ -204,13 +204,13 @@ def _ends_of(deck: Deck, at: float, of: Resource) -> list[tuple[float, int]]:
 
 def slots_free_at(deck: Deck, task: Task, at: float) -> float:
     """When enough CPU slots are expected to be free for a task that takes them, and does not fit now."""
-    on_gpus = task.spec.resources.gpus != 0
+    on_gpus = task.begun_spec.resources.gpus != 0
     total = deck.on_cpu_slots if on_gpus else deck.cpu_slots
     free = total - (deck.cpu_used - deck.cpu_tasks if on_gpus else deck.cpu_tasks)
     ends = sorted(
         (expected_end(deck, attempt, at), attempt.cpu_slots)
         for other in deck.active.values()
-        if (attempt := other.attempt()) is not None and (other.spec.resources.gpus != 0) is on_gpus
+        if (attempt := other.attempt()) is not None and (other.begun_spec.resources.gpus != 0) is on_gpus
     )
     end, needed = at, cpu_slots_needed(deck, task)
     for when, slots in ends:
@@ -222,7 +222,7 @@ def slots_free_at(deck: Deck, task: Task, at: float) -> float:
 
 def held_on_host(deck: Deck, task: Task, at: float, holds: Sequence[Reservation]) -> Reservation | None:
     """What is held for another of that which a task needs of the host; None: it may have it."""
-    asked = task.spec.resources
+    asked = task.begun_spec.resources
     for hold in holds:
         amount = (asked.cpus if hold.of == "cpus" else asked.memory_mib) or 0
         if amount > hold.spare and not may_fill(deck, task, at, hold):

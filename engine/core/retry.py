@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from zlib import crc32
 
-from .apply_attempt import rungs_of
+from .apply_attempt import rungs_of, timeout_rungs_of
 from .deck import Task
 from .events import Next, Outcome
 from .phases import Attempt
@@ -80,6 +80,8 @@ def decide(
         rungs = rungs_of(task, attempt)
         if rungs:
             return Decision("queued") if task.oom_ends < rungs else Decision("failed")
+    if outcome.reason == "timeout" and task.timeout_ends < timeout_rungs_of(task, attempt):
+        return Decision("queued")
     if outcome.reason == "port taken" and task.port_retries < PORT_RETRIES:
         return Decision("backoff", at + backoff_s(PORT_BACKOFF_S, task.port_retries, attempt.token), charged=False)
     policy = task.begun_policy

@@ -114,13 +114,13 @@ class _Pass:
         host = host_obstacle(self.deck, task)
         if host is not None and host.kind in ("max_parallel", "outputs", "hours"):
             return None
-        if self.deck.on_cpu or task.spec.resources.gpus == 0:
+        if self.deck.on_cpu or task.begun_spec.resources.gpus == 0:
             return self._on_cpu(task, fits=host is None)
         return self._on_gpus(task, fits=host is None)
 
     def _on_cpu(self, task: Task, *, fits: bool) -> Placement | None:
         deck = self.deck
-        pool = task.spec.resources.gpus != 0
+        pool = task.begun_spec.resources.gpus != 0
         if pool in self.full_pools or held_on_host(deck, task, self.at, self.holds) is not None:
             return None
         no_slot = cpu_obstacle(deck, task) is not None
@@ -159,7 +159,7 @@ class _Pass:
 
     def _may_hold(self, task: Task) -> bool:
         held = {hold.of for hold in self.holds}
-        asked = task.spec.resources
+        asked = task.begun_spec.resources
         return bool((asked.cpus and "cpus" not in held) or (asked.memory_mib and "memory" not in held))
 
     def _hold_on_host(self, task: Task, not_before: float) -> float | None:

@@ -62,7 +62,7 @@ def simulate(
     nothing that it had begun runs any more, as after a restart of the box. Uses the deck up. Returns the tasks in the
     order of their starts; a task missing from it would never start.
     """
-    enough = sum(task.spec.resources.memory_mib or 0 for task in deck.tasks)
+    enough = sum(task.begun_spec.resources.memory_mib or 0 for task in deck.tasks)
     deck.memory_mib = deck.memory_most_mib = enough if memory_mib is None else memory_mib
     deck.disk_free_mib = deck.settings.disk_mib
     for gpu in deck.gpus.values():
@@ -138,7 +138,7 @@ class _Simulation:
 
     def _within_timeout(self, task: Task, length_s: float) -> float:
         """A plan is of attempts that succeed: none lasts as long as its timeout."""
-        timeout_s = task.spec.policy.timeout_s
+        timeout_s = task.begun_policy.timeout_s
         return length_s if timeout_s is None else min(length_s, timeout_s * (1 - 1e-6))
 
     def _runs(self, task: Task, token: str, gpus: tuple[str, ...], known: float | None, *, ahead: bool = False) -> None:

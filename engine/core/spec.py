@@ -118,10 +118,42 @@ class CardWork:
     work: Work
     ladder: tuple[Work, ...] = ()
     resume: Resume | None = None
+    steps: tuple[CardWork, ...] = ()
 
     def means(self, total_mib: int) -> bool:
         return total_mib > 0 and total_mib >= self.min_mib * SOLD_AS
 
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """What a rung of on_oom or on_timeout asks for otherwise; None: what the task asks for."""
+
+    gpus: int | None = None
+    gpu_memory_mib: int | None = None
+    memory_mib: int | None = None
+    timeout_s: float | None = None
+    stop_scope: StopScope | None = None
+    """Where so many GPUs mean another one."""
+    slurm: tuple[tuple[str, object], ...] = ()
+    """Over the task's own."""
+
+    def beside(self, late: Asks) -> Asks:
+        """These, of on_oom, with those of on_timeout, which has the last word on time and on nothing else."""
+        slurm = {**dict(late.slurm), **dict(self.slurm)}
+        if late.timeout_s is not None:
+            slurm.pop("time", None)
+        slurm |= {key: value for key, value in late.slurm if key == "time"}
+        return Asks(
+            self.gpus or late.gpus,
+            self.gpu_memory_mib or late.gpu_memory_mib,
+            self.memory_mib or late.memory_mib,
+            late.timeout_s or self.timeout_s,
+            self.stop_scope or late.stop_scope,
+            tuple(slurm.items()),
+        )
+
+
+SAME = Asks()
 
 SOLD_AS = 0.9
 """A card has up to a tenth less memory than it is sold with: error correction takes a sixteenth, the driver some."""
@@ -263,6 +295,12 @@ class TaskSpec:
     """Absolute paths or globs that exit code 0 must leave behind, non-empty."""
     ladder: tuple[Work, ...] = ()
     """on_oom: the work after the 1st, 2nd, … out-of-memory end."""
+    on_oom: tuple[Asks, ...] = ()
+    """What these ask for; empty: what the task does."""
+    on_timeout: tuple[Asks, ...] = ()
+    """What the attempt after the 1st, 2nd, … end by timeout asks for."""
+    steps: tuple[CardWork, ...] = ()
+    """What these execute; empty: what the task does."""
     resume: Resume | None = None
     line: int = 0
     """Line of its [[task]] in the task file, from 1; 0 unknown."""
@@ -279,11 +317,48 @@ class TaskSpec:
         card = self.card(total_mib)
         if card is None:
             return self
-        return replace(self, work=card.work, ladder=card.ladder, resume=card.resume)
+        return replace(self, work=card.work, ladder=card.ladder, resume=card.resume, steps=card.steps)
 
-    def on_rung(self, rung: int) -> Work:
+    def on_step(self, timeout_rung: int) -> TaskSpec | CardWork:
+        """Whose work, ladder and resume_command hold there; 0: as written, k: rung k of on_timeout."""
+        return self.steps[timeout_rung - 1] if 0 < timeout_rung <= len(self.steps) else self
+
+    def on_rung(self, rung: int, timeout_rung: int = 0) -> Work:
         """*rung*: 0 for the work as written, k for rung k of on_oom."""
-        return self.ladder[rung - 1] if 0 < rung <= len(self.ladder) else self.work
+        step = self.on_step(timeout_rung)
+        return step.ladder[rung - 1] if 0 < rung <= len(step.ladder) else step.work
+
+    def asking(self, rung: int, timeout_rung: int) -> TaskSpec:
+        """With what it asks for there, the same when asked again; what it executes stays. Beyond the last: as there."""
+        oom, late = _rung(self.on_oom, rung), _rung(self.on_timeout, timeout_rung)
+        if oom is SAME and late is SAME:
+            return self
+        asks = oom.beside(late)
+        own, policy = self.resources, self.policy
+        slurm = dict(self.extras.slurm)
+        # Of the task they would go over what the rung says.
+        for key, value in (("mem", asks.memory_mib), ("time", asks.timeout_s)):
+            if value is not None:
+                slurm.pop(key, None)
+        return replace(
+            self,
+            resources=replace(
+                own,
+                gpus=asks.gpus or own.gpus,
+                gpu_memory_mib=asks.gpu_memory_mib or own.gpu_memory_mib,
+                memory_mib=asks.memory_mib or own.memory_mib,
+            ),
+            policy=replace(
+                policy,
+                timeout_s=asks.timeout_s or policy.timeout_s,
+                stop_scope=asks.stop_scope or policy.stop_scope,
+            ),
+            extras=replace(self.extras, slurm=tuple({**slurm, **dict(asks.slurm)}.items())),
+        )
+
+
+def _rung(rungs: tuple[Asks, ...], number: int) -> Asks:
+    return rungs[min(number, len(rungs)) - 1] if rungs and number > 0 else SAME
 
 
 def alike(one: TaskSpec, other: TaskSpec) -> bool:

@@ -72,6 +72,8 @@ class Task:
     ended: tuple[Ended, ...] = ()
     retries_used: int = 0
     oom_ends: int = 0
+    timeout_ends: int = 0
+    """Of those that took a rung of on_timeout."""
     free_requeues: int = 0
     """Requeued uncharged in this run because a reboot killed it."""
     joined_requeues: int = 0
@@ -112,19 +114,22 @@ class Task:
 
     @property
     def begun_spec(self) -> TaskSpec:
-        """What the attempt that lasts was started as; without one, what the next will be started as."""
+        """What the attempt that lasts was started as; without one, what the next will be started as. What its rungs
+        execute is still to be chosen."""
         attempt = self.attempt()
-        return self.spec if attempt is None or attempt.spec is None else attempt.spec
+        if attempt is None:
+            return self.spec.asking(self.oom_ends, self.timeout_ends)
+        return (attempt.spec or self.spec).asking(attempt.rung, attempt.timeout_rung)
 
     @property
     def begun_policy(self) -> Policy:
         """What the attempt that lasts is stopped, judged and repeated by: what the file now says, as far as that holds
         at once, unless it wants other work by now."""
         attempt = self.attempt()
-        if attempt is None or attempt.spec is None:
-            return self.spec.policy
-        begun = attempt.spec.policy
-        return self.spec.policy.for_one_begun_under(begun) if attempt.fingerprint == self.spec.fingerprint else begun
+        begun = self.begun_spec.policy
+        if attempt is None or attempt.spec is None or attempt.fingerprint != self.spec.fingerprint:
+            return begun
+        return self.spec.asking(attempt.rung, attempt.timeout_rung).policy.for_one_begun_under(begun)
 
     def attempt(self) -> Attempt | None:
         """The attempt that lasts now."""

@@ -97,7 +97,7 @@ def subject_of(command: Command, environ: Mapping[str, str]) -> Subject:
 
 
 def _with(path: str, options: RunOptions, environ: Mapping[str, str], var: str, value: int) -> DeckFile:
-    """Without on_oom: a rung that changes nothing is a mistake, and one may say just this value."""
+    """Without rungs: one that changes nothing is a mistake, and one may say just this value."""
     return load(path, replace(options, set={**options.set, var: str(value)}), environ=environ, ladders=False)
 
 
@@ -188,7 +188,7 @@ def entry_of(
     env: Mapping[str, str],
     limit_s: float,
 ) -> Entry:
-    """Outputs, retries, on_oom, needs and watch rules are left out, and after *limit_s* it is stopped. *environ*: for
+    """Outputs, retries, rungs, needs and watch rules are left out, and after *limit_s* it is stopped. *environ*: for
     {env.NAME}. *env* goes over the task's own."""
     text = _Texts(environ)
     command = spec.work.command

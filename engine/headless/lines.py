@@ -86,6 +86,7 @@ def start_line(message: TaskStarted, *, simulated: bool = False, verbose: bool =
         f"attempt {message.attempt}",
         f"job {message.job}" if message.job else "",
         f"on_oom rung {message.rung}" if message.rung else "",
+        f"on_timeout rung {message.timeout_rung}" if message.timeout_rung else "",
         "resumed" if message.resumed else "",
         f"gpu_profile {message.gpu_profile}" if message.gpu_profile else "",
         message.mixed,

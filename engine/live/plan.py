@@ -15,7 +15,7 @@ from ..text import command_text
 IN_PLACE = frozenset(
     (
         "priority", "next", "round", "group", "barrier", "needs", "after", "tags", "entry", "params", "progress",
-        "metrics", "watch", "prune", "ladder",
+        "metrics", "watch", "prune", "ladder", "on_oom", "on_timeout", "steps",
         *({one.name for one in fields(Policy)} - SET_AT_START),
     )
 )  # fmt: skip
@@ -27,7 +27,8 @@ _PARTS = frozenset({"resources", "policy", "work", "extras"})
 _WORDS = {
     "timeout_s": "timeout", "grace_s": "grace", "backoff_s": "backoff", "warn_before_s": "warn_before",
     "linger_s": "linger", "merge_stderr": "stderr", "gpu_memory_mib": "gpu_memory", "memory_mib": "memory",
-    "barrier": "round_barrier", "ladder": "on_oom", "resume": "resume_command", "python_env": "python",
+    "barrier": "round_barrier", "ladder": "on_oom", "steps": "on_timeout", "resume": "resume_command",
+    "python_env": "python",
     "foreign_memory_mib": "foreign_memory", "foreign_quiet_s": "foreign_quiet", "gang_patience_s": "gang_patience",
     "disk_mib": "disk", "params": "matrix", "cards": "gpu_profile", "given": "values of a retry",
 }  # fmt: skip

@@ -47,9 +47,13 @@ def env_lines(env: Mapping[str, str | None]) -> list[str]:
     return [f"{name}={value}" if value is not None else f"{name} is unset" for name, value in env.items()]
 
 
+RUNGS = (("on_oom", "rung"), ("on_timeout", "timeout_rung"))
+
+
 def change_fields(attempt: Mapping[str, Any]) -> list[Field]:
-    """What its cards and on_oom have changed for an attempt: ("on_oom", "rung 2: --bs 16")."""
+    """What its cards, on_oom and on_timeout have changed for an attempt: ("on_oom", "rung 2: --bs 16")."""
     profile, *on_card = attempt.get("gpu_profile") or ("",)
-    rung = f"rung {attempt['rung']}" if attempt.get("rung") else ""
-    found = (("gpu_profile", profile, on_card), ("on_oom", rung, attempt.get("rung_changes", ())))
+    rungs = [f"{key} rung {number}" for key, field in RUNGS if (number := attempt.get(field))]
+    key, _, rung = ", ".join(rungs).partition(" ")
+    found = (("gpu_profile", profile, on_card), (key, rung, attempt.get("rung_changes", ())))
     return [(label, ": ".join(filter(None, (name, "  ".join(how))))) for label, name, how in found if name]

@@ -59,6 +59,7 @@ class TaskStarted:
     at: float
     wall: float
     rung: int = 0
+    timeout_rung: int = 0
     resumed: bool = False
     command: str = ""
     """As a shell would take it, secrets masked."""

@@ -46,6 +46,9 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Of on_oom, what the newest attempt runs or ran on; 0: the command as written."""
     rungs: int = 0
     """How many rungs on_oom has."""
+    timeout_rung: int = 0
+    """The same of on_timeout."""
+    timeout_rungs: int = 0
     pid: int = 0
     """Session leader of the attempt that lasts."""
     job: str = ""

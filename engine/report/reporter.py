@@ -185,6 +185,7 @@ class Reporter:
                 at=self.times.since(start.at),
                 wall=start.wall,
                 rung=start.rung,
+                timeout_rung=start.timeout_rung,
                 resumed=resumed,
                 command=command,
                 gpu_profile=self._profile(start),

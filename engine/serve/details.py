@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from ..attempts.secrets import masked_command, masked_env
 from ..attempts.start_plan import ShownLaunch
 from ..core.deck import Deck, Task
-from ..core.devices import mixed_in_words
+from ..core.devices import gib, mixed_in_words
 from ..core.explain import explain
 from ..core.fit import memory_in_words
 from ..core.flags import flags
@@ -21,6 +21,8 @@ from ..logs.failure import hint_of
 from ..logs.files import AttemptPaths
 from ..taskfile.kinds import OWN_VARIABLES, RUN_VARIABLE
 from ..taskfile.placeholders import without_markers
+from ..taskfile.values import as_text
+from ..text import duration
 from .cluster_rows import hour, pending_in_words
 
 _OURS = OWN_VARIABLES | {RUN_VARIABLE}
@@ -43,7 +45,9 @@ class AttemptDetails:
     rung: int
     """0: it ran the command as written; k: rung k of on_oom."""
     rung_changes: tuple[str, ...]
-    """What that rung changes, as the task file says now."""
+    """What its rungs change, as the task file says now."""
+    timeout_rung: int = 0
+    """The same of on_timeout."""
     gpu_profile: tuple[str, ...] = ()
     """The [[gpu_profile]] of its GPUs by its memory, and what that changes; empty: none."""
     job: str = ""
@@ -72,6 +76,7 @@ class RunningDetails:
     err: str
     json: str
     rung_changes: tuple[str, ...]
+    timeout_rung: int = 0
     gpu_profile: tuple[str, ...] = ()
     mixed: str = ""
     """A warning that its GPUs are of several models."""
@@ -167,7 +172,7 @@ def details_of(
         after=spec.after,
         waits_on=_waits_on(deck, task),
         needed_by=_needed_by(deck, task),
-        gpus=spec.resources.gpus,
+        gpus=task.begun_spec.resources.gpus,
         outputs=spec.outputs,
         metrics=spec.extras.metrics,
         params=spec.params,
@@ -204,7 +209,7 @@ def _running(
     attempt = task.attempt()
     if attempt is None:
         return None
-    files = paths(task.name, attempt.number)
+    files, spec = paths(task.name, attempt.number), task.spec.on_card(attempt.card_mib)
     return RunningDetails(
         number=attempt.number,
         pid=attempt.pid,
@@ -216,7 +221,8 @@ def _running(
         log=files.out,
         err=files.err,
         json=files.json,
-        rung_changes=tuple(map(hide, rung_changes(task.spec.on_card(attempt.card_mib), attempt.rung))),
+        rung_changes=tuple(map(hide, rung_changes(spec, attempt.rung, attempt.timeout_rung))),
+        timeout_rung=attempt.timeout_rung,
         gpu_profile=tuple(map(hide, profile_changes(task.spec, attempt.card_mib))),
         mixed=mixed_in_words(deck.models(attempt.gpus)),
         job=attempt.job,
@@ -232,7 +238,7 @@ def _attempts(
 ) -> tuple[AttemptDetails, ...]:
     found: list[AttemptDetails] = []
     for ended in task.ended:
-        files = paths(task.name, ended.number)
+        files, spec = paths(task.name, ended.number), task.spec.on_card(ended.card_mib)
         found.append(
             AttemptDetails(
                 number=ended.number,
@@ -246,7 +252,8 @@ def _attempts(
                 err=files.err,
                 json=files.json,
                 rung=ended.rung,
-                rung_changes=tuple(map(hide, rung_changes(task.spec.on_card(ended.card_mib), ended.rung))),
+                rung_changes=tuple(map(hide, rung_changes(spec, ended.rung, ended.timeout_rung))),
+                timeout_rung=ended.timeout_rung,
                 gpu_profile=tuple(map(hide, profile_changes(task.spec, ended.card_mib))),
                 job=ended.job,
                 nodes=ended.nodes,
@@ -275,13 +282,40 @@ _MOST_WORDS = 500
 """Of commands that are longer than this the words are not compared."""
 
 
-def rung_changes(spec: TaskSpec, rung: int) -> tuple[str, ...]:
-    """What differs from the command as written, as the task file says now: options with their values, `NAME=value`,
-    other words after those in whose place they stand; secrets masked. Empty for rung 0 and for one that the ladder
-    does not have."""
-    if not 0 < rung <= len(spec.ladder):
-        return ()
-    return changes(spec.work, spec.ladder[rung - 1])
+def rung_changes(spec: TaskSpec, rung: int, timeout_rung: int = 0) -> tuple[str, ...]:
+    """What differs from the task as written, as the task file says now: options with their values, `NAME=value`, other
+    words after those in whose place they stand, keys with their values; secrets masked. Empty for rung 0 and for one
+    that the ladder does not have."""
+    rung = rung if rung <= len(spec.ladder) else 0
+    timeout_rung = timeout_rung if timeout_rung <= len(spec.on_timeout) else 0
+    return (
+        *changes(spec.work, spec.on_rung(rung, timeout_rung)),
+        *_keys_changed(_asked(spec), _asked(spec.asking(rung, timeout_rung))),
+    )
+
+
+def _asked(spec: TaskSpec) -> dict[str, str]:
+    """What its rungs may change of what it asks for, by key."""
+    asked, timeout_s = spec.resources, spec.policy.timeout_s
+    sizes = {"gpu_memory": asked.gpu_memory_mib, "memory": asked.memory_mib}
+    return {
+        "gpus": str(asked.gpus),
+        **{key: gib(size) if isinstance(size, int) else size or "" for key, size in sizes.items()},
+        "timeout": duration(timeout_s),
+        **{f"slurm.{key}": _option_text(key, value) for key, value in spec.extras.slurm},
+    }
+
+
+def _option_text(key: str, value: object) -> str:
+    if isinstance(value, (int, float)) and key in ("time", "mem"):
+        return duration(value) if key == "time" else gib(value)
+    return without_markers(as_text(value))
+
+
+def _keys_changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    changed = [(key, old.get(key, ""), value) for key, value in new.items() if old.get(key) != value]
+    gone = [f"without {key}" for key in old if key not in new]
+    return [f"{key} {before} → {value}" if before else f"{key} {value}" for key, before, value in changed] + gone
 
 
 def profile_changes(spec: TaskSpec, total_mib: int) -> tuple[str, ...]:

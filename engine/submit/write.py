@@ -259,6 +259,7 @@ _Says = Callable[[TaskSpec], bool]
 _OF_TASKS: tuple[tuple[str, _Says, str], ...] = (
     ("retries", lambda spec: spec.policy.retries > 0, "what fails stays failed; `gpudeck submit` writes it anew"),
     ("on_oom", lambda spec: bool(spec.ladder), "an out-of-memory end is not tried with other values"),
+    ("on_timeout", lambda spec: bool(spec.on_timeout), "what ends by timeout is not tried with other values"),
     ("resume_command", lambda spec: spec.resume is not None, "jobs begin anew with command"),
     ("watch", lambda spec: spec.extras.watch is not None, "nobody watches the output"),
     (

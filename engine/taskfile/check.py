@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from .kinds import Table
 from .problems import BadValueError, Problems, did_you_mean
-from .schema import DECK, DISTRIBUTED, MEANT, PRUNE, SLURM, TASK, WATCH
+from .schema import DECK, DISTRIBUTED, LADDERS, MEANT, PRUNE, SLURM, TASK, WATCH
 from .source import Path, Source
 from .values import as_text, is_list, is_table, kind_of, shown
 
@@ -25,7 +25,7 @@ _LISTS = {name for name, key in TASK.items() if "'array'" in str(key.kind.schema
 _SWALLOWING: Mapping[str, Table] = {
     "env": {}, "matrix": {}, "watch": WATCH, "prune": PRUNE, "slurm": SLURM, "metrics": {}, "distributed": DISTRIBUTED,
 }  # fmt: skip
-_HOLDERS = frozenset((*_SWALLOWING, "on_oom"))
+_HOLDERS = frozenset((*_SWALLOWING, *LADDERS))
 
 
 class Checker(Problems):
@@ -145,9 +145,10 @@ def _swallowed(entry: Mapping[str, object]) -> Iterator[Path]:
 def _swallowed_by_lists(entry: Mapping[str, object]) -> Iterator[Path]:
     """In `[[task.matrix.include]]` a key of that name may be meant: then the task says {key} somewhere."""
     matrix = entry.get("matrix")
-    for at, rung in _listed(entry, "on_oom"):
-        env = rung.get("env")
-        yield from (("on_oom", at, "env", key) for key in (env if is_table(env) else ()) if key in TASK)
+    for ladder in LADDERS:
+        for at, rung in _listed(entry, ladder):
+            env = rung.get("env")
+            yield from ((ladder, at, "env", key) for key in (env if is_table(env) else ()) if key in TASK)
     for at, row in _listed(matrix if is_table(matrix) else {}, "include"):
         said = [key for key in row if key in TASK and is_table(matrix) and key not in matrix]
         yield from (("matrix", "include", at, key) for key in said if f"{{{key}}}" not in as_text(entry))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from ..core.spec import CardWork, Command, Extras, Metric, Policy, Resources, Resume, TaskSpec, Work
+from ..core.spec import SAME, Asks, CardWork, Command, Extras, Metric, Policy, Resources, Resume, TaskSpec, Work
 from .check import check_name
 from .command import fingerprint
 from .fit import with_all_gpus
@@ -16,6 +16,7 @@ from .kinds import record
 from .layers import RawEntry
 from .matrix import MAX_TASKS, Combination
 from .problems import BadValueError, SkipError
+from .schema import LADDERS
 from .values import as_text
 
 Shard = tuple[int, int]
@@ -98,17 +99,15 @@ class Expansion:
             patterns = cast("tuple[str, ...]", get("fingerprint_files", ()))
             files = context.digest(patterns, cwd) if patterns else ""
         try:
-            plain = self._executed(Change(given, {}), said, cwd, row, shard)
-            cards = self._on_cards(plain, given, said, cwd, row, shard)
+            plain = self._executed(Change(given, {}), said, cwd, row, shard, where)
+            cards = self._on_cards(plain, given, said, cwd, row, shard, where)
         except BadValueError as error:
             entry.note(error, "on_oom", where=where)
             plain, cards = CardWork("", 0, Work(())), ()
         self._count(plain.work)
-        if plain.work in plain.ladder and not (entry.wrong or given):
-            number = plain.ladder.index(plain.work) + 1
-            words = f"rung {number} changes neither the command nor the environment"
-            entry.note(BadValueError(words), "on_oom", where=where)
-        return record(
+        policy = context.share(_policy(said))
+        on_oom, on_timeout = (self._asks(key, said, policy) for key in LADDERS)
+        made = record(
             TaskSpec,
             said,
             name=name,
@@ -117,7 +116,7 @@ class Expansion:
             work=plain.work,
             fingerprint=self._fingerprint(plain.work, files, shard),
             resources=context.share(record(Resources, said)),
-            policy=context.share(_policy(said)),
+            policy=policy,
             cwd=cwd,
             python=python.path,
             python_env=python.env,
@@ -127,11 +126,35 @@ class Expansion:
             priority=get("priority", NEXT_PRIORITY if get("next") else 0),
             outputs=_below(cwd, cast("tuple[str, ...]", get("outputs", ()))),
             ladder=plain.ladder,
+            on_oom=on_oom if any(asks != SAME for asks in on_oom) else (),
+            on_timeout=on_timeout,
+            steps=plain.steps,
             resume=plain.resume,
             line=entry.line,
             extras=self._extras(said, cwd),
             cards=cards,
         )
+        if not (entry.wrong or given):
+            self._check_rungs(made, where)
+        return made
+
+    def _asks(self, key: str, said: Table, policy: Policy) -> tuple[Asks, ...]:
+        """What rungs ask for."""
+        found: list[Asks] = []
+        for rung in cast("Sequence[Change]", said.get(key, ())):
+            scope = _policy({**said, **rung.asks}).stop_scope
+            asks = record(Asks, rung.asks, stop_scope=scope if scope != policy.stop_scope else None)
+            found.append(self.context.share(asks))
+        return tuple(found)
+
+    def _check_rungs(self, task: TaskSpec, where: str) -> None:
+        rungs = [("on_oom", rung, (rung, 0)) for rung in range(1, len(task.ladder) + 1)]
+        rungs += [("on_timeout", rung, (0, rung)) for rung in range(1, len(task.on_timeout) + 1)]
+        for key, number, at in rungs:
+            if task.on_rung(*at) == task.work and task.asking(*at) == task:
+                words = f"rung {number} changes neither the command nor the environment, nor what it asks for"
+                self.entry.note(BadValueError(words), key, where=where)
+                return
 
     def _with_given(self, name: str, said: Table, row: Row) -> tuple[Table, Table]:
         """What a task is with the values that it has been given in the place of the file's, and these. What means
@@ -150,11 +173,25 @@ class Expansion:
             return said, {}
         return changed, given
 
-    def _executed(self, card: Change, said: Table, cwd: str, row: Row, shard: Shard | None) -> CardWork:
-        """What a task executes: at first, on each rung of on_oom, and to resume."""
-        rungs = cast("Sequence[Change]", said.get("on_oom", ())) if self.entry.wrong.isdisjoint(EXECUTED) else ()
-        changes = [card, *(Change({**card.vars, **rung.vars}, {**card.env, **rung.env}) for rung in rungs)]
-        made = [self._changed(change, said, row, number) for number, change in enumerate(changes)]
+    def _executed(self, card: Change, said: Table, cwd: str, row: Row, shard: Shard | None, where: str) -> CardWork:
+        """What a task executes, at first and on each rung of on_timeout."""
+        plain = self._climbing(card, said, cwd, row, shard)
+        steps: list[CardWork] = []
+        for number, rung in enumerate(self._rungs("on_timeout", said), start=1):
+            with self.entry.noting("on_timeout", where):
+                changes = rung.vars or rung.env
+                steps.append(self._climbing(_over(card, rung), said, cwd, row, shard, number) if changes else plain)
+        return plain if all(step == plain for step in steps) else replace(plain, steps=tuple(steps))
+
+    def _rungs(self, key: str, said: Table) -> Sequence[Change]:
+        return cast("Sequence[Change]", said.get(key, ())) if self.entry.wrong.isdisjoint(EXECUTED) else ()
+
+    def _climbing(
+        self, card: Change, said: Table, cwd: str, row: Row, shard: Shard | None, late: int | None = None
+    ) -> CardWork:
+        """What it executes: at first, on each rung of on_oom, and to resume. *late*: the rung of on_timeout."""
+        changes = [card, *(_over(card, rung) for rung in self._rungs("on_oom", said))]
+        made = [self._changed(change, said, row, late or number) for number, change in enumerate(changes)]
         work, *ladder = [self._work(changed, shard) for changed in made]
         resume = None
         if "resume_command" in said:
@@ -187,11 +224,12 @@ class Expansion:
         return Work(cast("Command", said.get("command", ())), tuple(env.items()))
 
     def _on_cards(
-        self, plain: CardWork, given: Table, said: Table, cwd: str, row: Row, shard: Shard | None
+        self, plain: CardWork, given: Table, said: Table, cwd: str, row: Row, shard: Shard | None, where: str
     ) -> tuple[CardWork, ...]:
         """What it executes on cards that a [[gpu_profile]] is for; () where that makes no difference on any of them."""
         cards = self.keys.cards if self.entry.wrong.isdisjoint(EXECUTED) else ()
-        made = [self._executed(Change({**card.vars, **given}, card.env), said, cwd, row, shard) for card in cards]
+        changes = [Change({**card.vars, **given}, card.env) for card in cards]
+        made = [self._executed(change, said, cwd, row, shard, where) for change in changes]
         if all(work == plain for work in made):
             return ()
         return tuple(
@@ -230,6 +268,11 @@ class Expansion:
             [replace(metric, file=os.path.join(cwd, metric.file)) if metric.file else metric for metric in read]
         )
         return self.context.share(record(Extras, said, metrics=metrics, slurm=slurm))
+
+
+def _over(change: Change, rung: Change) -> Change:
+    """What is executed on a rung."""
+    return Change({**change.vars, **rung.vars}, {**change.env, **rung.env})
 
 
 def _policy(said: Table) -> Policy:

@@ -15,7 +15,8 @@ from ..ports import GpuInfo, Inventory
 from .layers import Layers, RawEntry
 from .placeholders import marker
 from .problems import Problems
-from .values import is_table
+from .schema import LADDERS
+from .values import is_list, is_table
 
 
 def check_fit(deck: DeckFile, inventory: Inventory) -> None:
@@ -123,9 +124,21 @@ def _usable(deck: DeckFile, known: Sequence[GpuInfo]) -> list[GpuInfo] | None:
 def _check_tasks(deck: DeckFile, known: Sequence[GpuInfo], usable: Sequence[GpuInfo], problems: Problems) -> None:
     kept = deck.settings.keep_free
     for task in _selected(deck):
-        words = _why_never(task, known, usable, kept)
-        if words:
-            problems.add(task.line, words, where=_where(task))
+        for rung, spec in _asking(task):
+            if words := _why_never(spec, known, usable, kept):
+                problems.add(task.line, rung + words, where=_where(task))
+                break
+
+
+def _asking(task: TaskSpec) -> Iterator[tuple[str, TaskSpec]]:
+    """The task as it asks for GPUs as written and on its rungs, alone and together."""
+    yield "", task
+    rungs = [(oom, late) for oom in range(len(task.on_oom) + 1) for late in range(len(task.on_timeout) + 1)]
+    for oom, late in sorted(rungs, key=lambda rung: bool(rung[0]) + bool(rung[1])):
+        spec = task.asking(oom, late)
+        if spec.resources != task.resources:
+            named = [f"{key} rung {rung}" for key, rung in (("on_oom", oom), ("on_timeout", late)) if rung]
+            yield f"{' with '.join(named)}: ", spec
 
 
 def _why_never(task: TaskSpec, known: Sequence[GpuInfo], usable: Sequence[GpuInfo], kept: int) -> str:
@@ -264,11 +277,17 @@ def _has(table: object, key: str) -> bool:
     return is_table(table) and key in table
 
 
+def _has_rung(entry: RawEntry, ladder: str, key: str) -> bool:
+    rungs = entry.values.get(ladder)
+    return is_list(rungs) and any(_has(rung, key) for rung in rungs)
+
+
 def passed_over(layers: Layers, given: Sequence[str], entries: Sequence[RawEntry], *, cards: bool) -> str:
     """What says nothing on Slurm, in one line; "" where all of it does. *given*: deck keys that the command line has;
     *cards*: there is a [[gpu_profile]]."""
     deck = [key for key in _DECK_KEYS if key in layers.deck and key not in given]
     tasks = [key for key in _TASK_KEYS if any(key in entry.values for entry in entries)]
+    tasks += [f"{key}.gpu_memory" for key in LADDERS if any(_has_rung(entry, key, "gpu_memory") for entry in entries)]
     tasks += ["watch.idle_gpu"] * any(_has(entry.values.get("watch"), "idle_gpu") for entry in entries)
     found = [option for key, option in _OPTIONS.items() if key in given]
     found += [f"{', '.join(deck)} of [deck]"] * bool(deck)

@@ -18,6 +18,7 @@ from ..core.spec import IDLE_BELOW, Barrier, DeckSettings, Metric, Policy, Prune
 from . import kinds
 from .check import Checker, check_name
 from .command import Python, digest_files, filled_command, ignoring, named_python, read_env_file
+from .fit import Options, gpus_in
 from .kinds import read_table, record
 from .layers import Layers, RawEntry, expanded_with, set_value
 from .matrix import Grid, grid
@@ -35,8 +36,8 @@ from .placeholders import (
     marker,
     names_in,
 )
-from .problems import BadValueError, did_you_mean
-from .schema import DISTRIBUTED, IGNORED_VARIABLES, OF_ALL, RUNG, SLURM, TASK
+from .problems import BadValueError, did_you_mean, inside
+from .schema import DISTRIBUTED, IGNORED_VARIABLES, LADDERS, OF_ALL, RUNG, SLURM, TASK
 from .settings import CardProfile
 from .values import as_text, compact_json, is_list, shown
 
@@ -46,11 +47,11 @@ Table = Mapping[str, object]
 _ALONE = frozenset({"matrix", "shards", "nodes", "fingerprint_ignore"})
 """Keys that are the same for all tasks of an entry."""
 EXECUTED = ("command", "env", "distributed", "resume_command")
-"""What the rungs of on_oom and the profiles of cards change."""
+"""What the rungs of on_oom and on_timeout and the profiles of cards change."""
 _GIVEN = (*EXECUTED, "resume_when", "outputs", "metrics", "progress")
 """In which values stand that a task is given in the place of the file's: which task it is, when its turn comes and what
 it needs of the box stays."""
-_STAYING = frozenset({"command", "env", "resume_command", "on_oom", "slurm"})
+_STAYING = frozenset({"command", "env", "resume_command", "slurm", *LADDERS})
 """Keys in which what is known only at the start stays."""
 _WHOLE = re.compile(r"-?\d+")
 _SIMPLE = (str, int, bool, float)
@@ -152,10 +153,12 @@ class Row:
 
 
 class Change(NamedTuple):
-    """What a rung of on_oom, or a [[gpu_profile]], changes."""
+    """What a rung, or a [[gpu_profile]], changes."""
 
     vars: Mapping[str, object]
     env: Mapping[str, object]
+    asks: Mapping[str, object] = {}
+    """Other keys of the task, read."""
 
 
 class EntryKeys:
@@ -228,7 +231,7 @@ class EntryKeys:
         for key, value in entry.values.items():
             if key not in TASK or key in _ALONE:
                 continue
-            if "matrix" in entry.wrong and (key == "on_oom" or names_in(value)):
+            if "matrix" in entry.wrong and (key in LADDERS or names_in(value)):
                 entry.wrong.add(key)
                 continue
             with entry.noting(key):
@@ -305,7 +308,7 @@ class EntryKeys:
                 return TASK[key].kind.read(fill(self._table(key, values), values))
             case "metrics" | "watch":
                 return TASK[key].kind.read(fill(self._table(key, values), values, text=True))
-            case "on_oom":
+            case "on_oom" | "on_timeout":
                 return self._ladder(raw, values)
             case _:
                 return _read_key(key, _typed(raw, values, text=TASK[key].kind.textual))
@@ -345,14 +348,19 @@ class EntryKeys:
         }
 
     def _ladder(self, raw: object, values: Values) -> tuple[Change, ...]:
-        """The rungs of on_oom; each changes the task as written, not the rung before."""
+        """Rungs; each changes the task as written, not the rung before."""
         ladder = _whole(raw, values)
         ladder = [_whole(rung, values) for rung in ladder] if is_list(ladder) else ladder
         rungs: list[Change] = []
         for number, rung in enumerate(kinds.tables(ladder), start=1):
             try:
-                said = read_table({key: _whole(item, values) for key, item in rung.items()}, RUNG)
-                change = Change(cast("Table", said.get("vars", {})), cast("Table", said.get("env", {})))
+                said = read_table({key: _of_rung(key, item, values) for key, item in rung.items()}, RUNG)
+                change = Change(cast("Table", said.pop("vars", {})), cast("Table", said.pop("env", {})), said)
+                if "slurm" in said:
+                    with inside("slurm"):
+                        said["slurm"] = tuple(
+                            read_table(self._asked(cast("Table", said["slurm"]), values), SLURM).items()
+                        )
                 self.with_vars(change.vars)
             except BadValueError as error:
                 words = f"{'.'.join(error.inside)} {error.words}".strip()
@@ -412,8 +420,35 @@ class EntryKeys:
         return f'has no {lacking}, so {count} tasks would be {shown(name)}: write name = "{proposal}"'
 
 
-def _contradictions(said: Table, *, on_slurm: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Keys that cannot be what they are beside others: the key, what to say of it, the others."""
+_Contradiction = tuple[str, str, tuple[str, ...]]
+"""A key that cannot be what it is beside others, what to say of it, the others."""
+
+
+def _contradictions(said: Table, *, on_slurm: bool) -> Iterator[_Contradiction]:
+    own = list(_contradict(said, on_slurm=on_slurm))
+    yield from own
+    if said.get("on_timeout") and said.get("timeout") is None and not on_slurm:
+        yield "on_timeout", "says nothing without a timeout", ("timeout",)
+    for ladder in LADDERS:
+        for number, rung in enumerate(cast("Sequence[Change]", said.get(ladder, ())), start=1):
+            found = list(_contradict({**said, **rung.asks}, on_slurm=on_slurm)) if rung.asks else []
+            found += _wrong_gpus(said, rung.asks, on_slurm=on_slurm) if "gpus" in rung.asks else []
+            yield from (
+                (ladder, f"rung {number}: {one[0]} {one[1]}", (one[0], *one[2])) for one in found if one not in own
+            )
+
+
+def _wrong_gpus(said: Table, asks: Table, *, on_slurm: bool) -> Iterator[_Contradiction]:
+    """Of a rung that changes how many GPUs the task gets."""
+    if (own := said.get("gpus", 1)) in (0, "all"):
+        yield "gpus", f"= {asks['gpus']}, of a task with gpus = {shown(own)}", ()
+    own_options, options = (dict(cast("Options", table.get("slurm", ()))) for table in (said, asks))
+    gres = {**own_options, **options}.get("gres")
+    if on_slurm and (each := gpus_in(gres)) and each != asks["gpus"]:
+        yield "gpus", f"= {asks['gpus']}, but slurm.gres asks for {each}: write {{num_gpus}} there", ("slurm",)
+
+
+def _contradict(said: Table, *, on_slurm: bool) -> Iterator[_Contradiction]:
     resources, policy = record(Resources, said), record(Policy, said)
     if resources.gpu_ids and isinstance(resources.gpus, int) and resources.gpus > len(resources.gpu_ids):
         yield "gpus", f"= {resources.gpus}, but gpu_ids names only {len(resources.gpu_ids)}", ("gpu_ids",)
@@ -434,6 +469,12 @@ def _contradictions(said: Table, *, on_slurm: bool) -> Iterator[tuple[str, str, 
                 yield "prune", words, ("metrics",)
     if "nproc" in said and said.get("launch", "command") == "command":
         yield "nproc", 'says nothing with launch = "command"', ("launch",)
+
+
+def _of_rung(key: str, raw: object, values: Values) -> object:
+    """A value of a rung; tables stay as written."""
+    plain = key in RUNG and key in TASK and key not in _STAYING
+    return _typed(raw, values, text=TASK[key].kind.textual) if plain else _whole(raw, values)
 
 
 def _typed(raw: object, values: Values, *, text: bool) -> object:

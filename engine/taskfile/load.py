@@ -19,7 +19,7 @@ from .layers import RawEntry, fill_vars, layered
 from .options import Box, RunOptions
 from .placeholders import has_slots
 from .problems import BadValueError, Problems, SkipError
-from .schema import DISTRIBUTED, OF_ALL, SLURM, TASK
+from .schema import DISTRIBUTED, LADDERS, OF_ALL, SLURM, TASK
 from .select import Look, select
 from .settings import card_profiles, deck_settings, note_unknown, own_checks, places, stem_of, swept_over
 from .source import Source, drop_key, read_source
@@ -39,7 +39,7 @@ def load(
 
     *box*: what the machine tells, or who is asked for that once the file's settings are known, and sound. *environ* is
     the environment that tasks will get (default: this process's), for {env.NAME} and the active Python. *look* tells
-    the present state of a task, for selectors such as `state:failed`. Without *ladders* tasks have no on_oom: rungs
+    the present state of a task, for selectors such as `state:failed`. Without *ladders* tasks have no rungs: these
     need not make sense with other values than the file's.
 
     Raises TaskFileError with every problem of the file, a line each, and UsageError for selectors.
@@ -48,7 +48,8 @@ def load(
     with without_collector():
         source = read_source(path) if isinstance(path, str) else path
         if not ladders:
-            drop_key(source.data, "on_oom")
+            for ladder in LADDERS:
+                drop_key(source.data, ladder)
         return _deck(_context(source, options, box, os.environ if environ is None else environ), options, look)
 
 

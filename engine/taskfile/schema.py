@@ -153,7 +153,14 @@ def _metric(name: str, value: object) -> Metric:
 RUNG: Table = keys_of(
     vars=Key("placeholders with other values", VARS),
     env=Key("variables over those of the task", ENV),
+    gpus=Key("how many GPUs instead, of a task that has some", kinds.whole(1, 1024)),
+    gpu_memory=Key("free memory it needs on each instead", kinds.size()),
+    memory=Key("host memory it needs instead", kinds.size()),
+    timeout=Key("how long it may take instead", kinds.duration(zero=False)),
+    slurm=Key("over those of the task", _table("slurm")),
 )
+LADDERS = ("on_oom", "on_timeout")
+"""Keys that are lists of these."""
 
 GPU_PROFILE: Table = keys_of(
     min_memory=Key("for cards with at least so much, within a tenth", kinds.size(), default="required"),
@@ -320,6 +327,11 @@ TASK: Table = keys_of(
     backoff=Key("wait before a retry; doubles, at most 10 minutes", kinds.duration()),
     on_oom=Key(
         "what the attempt after the 1st, 2nd, … out-of-memory end changes, each against the task as written",
+        kinds.other("list of tables", kinds.tables, _RUNGS),
+        default="[]",
+    ),
+    on_timeout=Key(
+        "what the attempt after the 1st, 2nd, … end by timeout changes, each against the task as written",
         kinds.other("list of tables", kinds.tables, _RUNGS),
         default="[]",
     ),

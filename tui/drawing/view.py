@@ -242,13 +242,16 @@ def _cut_why(row: TaskRow, why: str, width: int) -> str:
 
 
 def why_text(row: TaskRow, now_s: float) -> str:
-    """On which rung of on_oom it is, why it is pending, why its newest attempt ended so, when the next one begins."""
+    """On which rungs it is, why it is pending, why its newest attempt ended so, when the next one begins."""
     return "; ".join(filter(None, (rung_text(row), row.pending, reason_text(row), _again(row, now_s))))
 
 
 def rung_text(row: TaskRow) -> str:
-    """ "rung 2 of 3"; "" for the command as written."""
-    return f"rung {row.rung} of {row.rungs}" if 0 < row.rung <= row.rungs else f"rung {row.rung}" if row.rung else ""
+    """ "rung 2 of 3", of on_timeout "timeout rung 1 of 2"; "" for the task as written."""
+    rungs = (("rung", row.rung, row.rungs), ("timeout rung", row.timeout_rung, row.timeout_rungs))
+    return ", ".join(
+        f"{word} {rung}" + (f" of {number}" if rung <= number else "") for word, rung, number in rungs if rung
+    )
 
 
 def _again(row: TaskRow, now_s: float) -> str:

@@ -417,7 +417,7 @@ def _head(known: Known, width: int, now_s: float) -> list[Line]:
 def _facts(known: Known, now_s: float) -> list[str]:
     row, running = known.row, known.details.get("running")
     facts = [f"attempt {row.attempt}" if row.attempt else ""]
-    facts.append(f"on_oom {rung_text(row)}" if row.rung else "")
+    facts.append(f"on_oom {rung_text(row)}" if row.rung else rung_text(row))
     facts.append(gpu_words(row))
     if running and is_pending(row):
         facts.append(f"submitted {clock(running['started'], now_s)}, {duration(now_s - running['started'])} ago")

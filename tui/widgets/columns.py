@@ -243,6 +243,6 @@ def _metric_cells(rows: Sequence[TaskRow]) -> int:
 
 def _reason_cells(rows: Sequence[TaskRow], flagged: Sequence[Sequence[str]]) -> int:
     reasons = max((len(row.reason) + len(row.pending) for row in rows), default=0)
-    rungs = max((len(rung_text(row)) + 2 for row in rows if row.rung), default=0)
+    rungs = max((len(rung_text(row)) + 2 for row in rows if row.rung or row.timeout_rung), default=0)
     words = max((sum(len(FLAGS[name][1]) + 2 for name in names) for names in flagged), default=0)
     return reasons + (_PREFIX_CELLS if reasons else 0) + rungs + words
