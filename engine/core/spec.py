@@ -110,10 +110,10 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class CardWork:
-    """What a [[gpu_profile]] makes of a task on cards with enough memory."""
+    """What a [[gpu_profile]] makes of a task on cards with enough memory, or a rung of on_timeout."""
 
     profile: str
-    """Its memory as written: "80GiB"."""
+    """Its memory as written: "80GiB"; empty: a rung."""
     min_mib: int
     work: Work
     ladder: tuple[Work, ...] = ()

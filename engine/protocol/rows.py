@@ -47,8 +47,9 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     rungs: int = 0
     """How many rungs on_oom has."""
     timeout_rung: int = 0
-    """The same of on_timeout."""
+    """Of on_timeout, what the newest attempt runs or ran on; 0: as written."""
     timeout_rungs: int = 0
+    """How many rungs on_timeout has."""
     pid: int = 0
     """Session leader of the attempt that lasts."""
     job: str = ""

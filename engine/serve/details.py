@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from ..attempts.secrets import masked_command, masked_env
 from ..attempts.start_plan import ShownLaunch
 from ..core.deck import Deck, Task
-from ..core.devices import gib, mixed_in_words
+from ..core.devices import mixed_in_words
 from ..core.explain import explain
 from ..core.fit import memory_in_words
 from ..core.flags import flags
@@ -22,7 +22,7 @@ from ..logs.files import AttemptPaths
 from ..taskfile.kinds import OWN_VARIABLES, RUN_VARIABLE
 from ..taskfile.placeholders import without_markers
 from ..taskfile.values import as_text
-from ..text import duration
+from ..text import duration, mib_text
 from .cluster_rows import hour, pending_in_words
 
 _OURS = OWN_VARIABLES | {RUN_VARIABLE}
@@ -300,7 +300,7 @@ def _asked(spec: TaskSpec) -> dict[str, str]:
     sizes = {"gpu_memory": asked.gpu_memory_mib, "memory": asked.memory_mib}
     return {
         "gpus": str(asked.gpus),
-        **{key: gib(size) if isinstance(size, int) else size or "" for key, size in sizes.items()},
+        **{key: mib_text(size) if isinstance(size, int) else size or "" for key, size in sizes.items()},
         "timeout": duration(timeout_s),
         **{f"slurm.{key}": _option_text(key, value) for key, value in spec.extras.slurm},
     }
@@ -308,7 +308,7 @@ def _asked(spec: TaskSpec) -> dict[str, str]:
 
 def _option_text(key: str, value: object) -> str:
     if isinstance(value, (int, float)) and key in ("time", "mem"):
-        return duration(value) if key == "time" else gib(value)
+        return duration(value) if key == "time" else mib_text(value)
     return without_markers(as_text(value))
 
 

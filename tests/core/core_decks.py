@@ -8,7 +8,7 @@ from core_world import CARD_MIB, World, cards, deck_file, spec
 from hypothesis import strategies as st
 
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.spec import DeckFile, DeckSettings, Halt, Policy, Resume, TaskSpec, Work
+from gpudeck.engine.core.spec import Asks, DeckFile, DeckSettings, Halt, Policy, Resume, TaskSpec, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,7 @@ def keys(draw: st.DrawFn, gpus: int, keep_free: int) -> dict[str, object]:
     if wanted == 1 and not keep_free and gpus:
         ids = rare((str(draw(st.integers(0, gpus - 1))),), ())
     ladder = rare((Work("small"), Work("smaller")), ())
+    fewer = {"gpus": 1} if isinstance(wanted, int) and wanted > 1 else {}
     return {
         "gpus": wanted,
         "gpu_ids": ids,
@@ -113,6 +114,8 @@ def keys(draw: st.DrawFn, gpus: int, keep_free: int) -> dict[str, object]:
         "warn_signal": rare("USR1"),
         "leftovers": draw(st.sampled_from(["stop", "wait"])),
         "ladder": ladder,
+        "on_oom": rare((Asks(memory_mib=30_000), Asks(gpu_memory_mib=5_000, **fewer)), ()) if ladder else (),
+        "on_timeout": rare((Asks(timeout_s=100.0), Asks(timeout_s=2000.0, memory_mib=10_000, **fewer)), ()),
         "resume": rare(Resume("again", ())),
         "outputs": rare(("/out",), ()),
         "priority": draw(st.sampled_from([0, 0, 0, 1, 5])),

@@ -80,6 +80,7 @@ def task_facts(task: Task, now: float) -> dict[str, object]:
             task.attempts,
             task.retries_used,
             task.oom_ends,
+            task.timeout_ends,
             task.free_requeues,
             task.joined_requeues,
             task.quarantine_requeues,

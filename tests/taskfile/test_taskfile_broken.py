@@ -665,7 +665,7 @@ bs = 32
 name = "a"
 command = "true"
 on_oom = [{ vars = { bs = 16 } }]
-""", ['6: task "a": on_oom rung 1 changes neither the command nor the environment']),
+""", ['6: task "a": on_oom rung 1 changes neither the command nor the environment, nor what it asks for']),
     ("quotes", """
 [vars]
 root = "/my data"

@@ -20,7 +20,7 @@ IN_EXTRAS = {"launch": "launch", "nodes": "nodes"}
 IN_SPEC = {
     key: key for key in ("round", "group", "needs", "after", "priority", "next", "outputs", "tags", "env_required")
 }
-NONE_OF_IT = {"env", "on_oom", "metrics", "watch", "prune", "slurm", "distributed", "fingerprint_files"}
+NONE_OF_IT = {"env", "on_oom", "on_timeout", "metrics", "watch", "prune", "slurm", "distributed", "fingerprint_files"}
 """Tables and lists that are empty."""
 ELSEWHERE = {"enabled": True, "fingerprint_ignore": IGNORED_VARIABLES, "stderr": "separate"}
 
