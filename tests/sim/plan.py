@@ -8,7 +8,18 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from gpudeck.engine.core.hours import Clock, Hours
-from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, Halt, Policy, Prune, Resources, TaskSpec, Work
+from gpudeck.engine.core.spec import (
+    Asks,
+    DeckFile,
+    DeckSettings,
+    Extras,
+    Halt,
+    Policy,
+    Prune,
+    Resources,
+    TaskSpec,
+    Work,
+)
 from tests.sim.box import BEGUN_S, WALL_S, Behaviour
 
 FAULTS = (
@@ -231,6 +242,9 @@ def _deck(random: Random, gpus: int) -> DeckFile:
                     fingerprint=f"fp-{name}",
                     resources=resources,
                     policy=policy,
+                    on_timeout=(Asks(timeout_s=60.0), Asks(timeout_s=90.0))
+                    if policy.timeout_s and letter in "prt"
+                    else (),
                     needs=needs,
                     round=round_,
                 )

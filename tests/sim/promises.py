@@ -11,6 +11,7 @@ from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import (
     AttemptEnded,
     AttemptStarting,
+    BoxRestarted,
     DeckPaused,
     Fact,
     GpuMarked,
@@ -228,10 +229,11 @@ def of_a_moment(box: Simulated, specs: Mapping[str, Mapping[str, TaskSpec]], ser
             raise Broken(f"{entries[process.deck, spec.entry]} of {spec.entry} live, max_parallel is {most}")
         if spec.policy.timeout_s is not None and process.leader:
             late_s = spec.policy.grace_s + box.late_s
+            limit_s = max([spec.policy.timeout_s, *(asks.timeout_s or 0.0 for asks in spec.on_timeout)])
             since = served_since.get(process.deck, box.now)
-            if box.now > max(process.began + spec.policy.timeout_s, since) + late_s:
+            if box.now > max(process.began + limit_s, since) + late_s:
                 lived_s = box.now - process.began
-                raise Broken(f"{_name(process)} lives {lived_s:.0f} s, its timeout is {spec.policy.timeout_s:g} s")
+                raise Broken(f"{_name(process)} lives {lived_s:.0f} s, its timeout is {limit_s:g} s")
 
 
 def of_a_journal(
@@ -316,23 +318,45 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
     signals: Counter[str] = Counter()
     more: Counter[str] = Counter()
     halted = False
-    before: dict[tuple[str, str], tuple[int, int]] = {}
+    rungs: Counter[str] = Counter()
+    """Of on_timeout."""
+    began: dict[str, float] = {}
+    before: dict[tuple[str, str], tuple[int, int, int]] = {}
     for fact in facts:
         if isinstance(fact, (TaskCancelled, TaskRetried)):
-            before.setdefault((fact.act, fact.task), (charged[fact.task], signals[fact.task]))
+            before.setdefault((fact.act, fact.task), (charged[fact.task], signals[fact.task], rungs[fact.task]))
         match fact:
             case TakenBack():  # as if it had not been asked for
-                charged[fact.task], signals[fact.task] = before[fact.act, fact.task]
+                charged[fact.task], signals[fact.task], rungs[fact.task] = before[fact.act, fact.task]
             case Halted():  # what failed before is not tried again
                 halted = True
             case RunStarted():
                 halted = False
                 charged.clear()
                 signals.clear()
+                rungs.clear()
+                began.clear()
             case GpuQuarantined():  # what failed there may be tried once more elsewhere
                 more.update(fact.tasks)
             case TaskRetried():
-                charged[fact.task] = signals[fact.task] = 0
+                charged[fact.task] = signals[fact.task] = rungs[fact.task] = 0
+            case AttemptStarting() if fact.timeout_rung != rungs[fact.task] and fact.task not in edited:
+                raise Broken(f"{fact.task} of {deck} starts on rung {fact.timeout_rung}, of {rungs[fact.task]}")
+            case AttemptStarting():
+                began[fact.task] = fact.at
+            case BoxRestarted():  # its clock begins anew
+                began.clear()
+            case StopRequested(why="timeout") if fact.task in began and fact.task not in edited:
+                lasted_s, least_s = (
+                    fact.at - began[fact.task],
+                    specs[fact.task].asking(0, rungs[fact.task]).policy.timeout_s,
+                )
+                if least_s is not None and lasted_s < least_s - 1e-6:
+                    raise Broken(f"{fact.task} of {deck} is stopped after {lasted_s:g} s of {least_s:g}")
+            case AttemptEnded(outcome=Outcome(reason="timeout"), next="queued"):
+                rungs[fact.task] += 1
+                if rungs[fact.task] > len(specs[fact.task].on_timeout) and fact.task not in edited:
+                    raise Broken(f"{fact.task} of {deck} takes a rung that on_timeout does not have")
             case AttemptEnded(outcome=Outcome(reason="signal")):  # a timeout too, where the engine died with the stop
                 signals[fact.task] += 1
             case AttemptEnded(outcome=Outcome(reason="lost" | "oom" | "node_fail" | "preempted")) if fact.charged:
