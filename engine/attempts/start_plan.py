@@ -219,9 +219,7 @@ class Planner:
 
     def _plan(self, task: Task, launch: Launch, own: Mapping[str, str] | None, *, resumes: bool = False) -> StartPlan:
         """*resumes*: it goes on from an earlier attempt, where the task says how."""
-        attempt = task.attempt()
-        written = task.spec if attempt is None or attempt.spec is None else attempt.spec
-        spec = written.asking(launch.rung, launch.timeout_rung).on_card(launch.card_mib)
+        spec = task.written_spec.asking(launch.rung, launch.timeout_rung).on_card(launch.card_mib)
         work, resume = spec.on_rung(launch.rung, launch.timeout_rung), spec.on_step(launch.timeout_rung).resume
         if resumes and resume is not None:
             work = Work(resume.on_rung(launch.rung), work.env)

@@ -53,7 +53,7 @@ def kept_specs(old: Deck, new: Deck) -> list[Kept]:
     kept: list[Kept] = []
     for token, task in list(old.active.items()):
         target = new.by_name.get(task.name)
-        if target is None or not alike(task.begun_spec, target.spec):
+        if target is None or not alike(task.written_spec, target.spec):
             kept.append(kept_of(old, token, task))
     return kept
 

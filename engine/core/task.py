@@ -113,13 +113,19 @@ class Task:
         return self.spec.name
 
     @property
+    def written_spec(self) -> TaskSpec:
+        """As the file had it when the attempt that lasts began; without one, as it has it now. Rungs are left out."""
+        attempt = self.attempt()
+        return self.spec if attempt is None or attempt.spec is None else attempt.spec
+
+    @property
     def begun_spec(self) -> TaskSpec:
         """What the attempt that lasts was started as; without one, what the next will be started as. What its rungs
         execute is still to be chosen."""
         attempt = self.attempt()
         if attempt is None:
             return self.spec.asking(self.oom_ends, self.timeout_ends)
-        return (attempt.spec or self.spec).asking(attempt.rung, attempt.timeout_rung)
+        return self.written_spec.asking(attempt.rung, attempt.timeout_rung)
 
     @property
     def begun_policy(self) -> Policy:

@@ -1,10 +1,12 @@
-"""What a rung of on_oom changes, in words."""
+"""What rungs of on_oom and on_timeout change, in words."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gpudeck.engine.core.spec import Command, TaskSpec, Work
+from gpudeck.engine.core.spec import Asks, Command, Policy, TaskSpec, Work
 from tests.inside.engine import rung_changes
 
 Env = tuple[tuple[str, str | None], ...]
@@ -46,3 +48,16 @@ def test_variables_that_differ_are_told_and_secrets_are_not() -> None:
 @pytest.mark.parametrize("rung", [0, 2, -1])
 def test_without_such_a_rung_nothing_is_told(rung: int) -> None:
     assert rung_changes(spec(("a",), ("b",)), rung) == ()
+
+
+def test_what_a_rung_asks_for_is_told_beside_what_the_task_asks_for() -> None:
+    asks = Asks(gpus=2, memory_mib=2048, timeout_s=7200.0, slurm=(("time", 90.0), ("qos", "long")))
+    task = replace(spec("t"), on_timeout=(asks,), policy=Policy(timeout_s=60.0))
+    assert rung_changes(task, 0, 1) == (
+        "gpus 1 → 2", "memory 2.0 GiB", "timeout 1m00s → 2h00m", "slurm.qos long", "slurm.time 1m30s"
+    )  # fmt: skip
+
+
+def test_on_both_ladders_all_is_told_that_differs_from_the_task_as_written() -> None:
+    task = replace(spec("t", "small"), on_timeout=(Asks(timeout_s=60.0),))
+    assert rung_changes(task, 1, 1) == ("t → small", "timeout 1m00s")

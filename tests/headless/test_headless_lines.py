@@ -57,6 +57,7 @@ def test_a_failure_tells_its_reason_and_its_error_log():
         (end_line(ended(left_behind=(12, 13))).text, "left running: pid 12, 13"),
         (start_line(started(gpus=())).text, "[00:00:01] cpu    start train-sym-0.375  "),
         (start_line(started(rung=2, resumed=True)).text, "  on_oom rung 2  resumed  logs/"),
+        (start_line(started(timeout_rung=1, resumed=True)).text, "  on_timeout rung 1  resumed  logs/"),
     ],
 )
 def test_a_line_tells_what_is_special(line: str, part: str):

@@ -11,6 +11,8 @@ from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Outcome
 from gpudeck.engine.core.gone import Kept
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import (
+    Asks,
+    CardWork,
     DeckFile,
     DeckSettings,
     Extras,
@@ -38,6 +40,10 @@ FULL = TaskSpec(
     params={"x": "1"},
     outputs=("/out/a",),
     ladder=(Work("smaller"),),
+    on_oom=(Asks(gpus=2, stop_scope="leader"),),
+    on_timeout=(Asks(timeout_s=3.0, slurm=(("time", 3.0),)),),
+    steps=(CardWork("", 0, Work("late"), (Work("late and smaller"),)),),
+    cards=(CardWork("80GiB", 80, Work("large"), steps=(CardWork("", 0, Work("large and late")),)),),
     resume=Resume(("python", "resume.py"), ("*.pt",)),
     extras=Extras(metrics=(Metric("acc", regex="acc=(.*)"),), watch=Watch(silent_s=1.0), slurm=(("mem", 3),)),
 )

@@ -185,6 +185,11 @@ def test_the_rung_that_a_task_is_on_comes_first_whatever_became_of_it() -> None:
     ]
 
 
+def test_the_rungs_of_both_ladders_that_a_task_is_on_are_told() -> None:
+    found = row(0, "running", rung=1, rungs=2, timeout_rung=2, timeout_rungs=2)
+    assert said("reason", found) == "rung 1 of 2, timeout rung 2 of 2"
+
+
 def test_a_held_task_in_backoff_tells_of_no_start_that_will_not_come() -> None:
     found = row(0, "backoff", retry_at=NOW_S + 42, reason="exit 1", held=True)
     assert (said("eta", found), said("reason", found)) == ("", "held  exit 1")
