@@ -200,6 +200,9 @@ def start(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-d", "--detach", action="store_true", help="it always does: the command returns at once")
 
 
+_NOW = "in the place of a task of yours that can go on from its checkpoint later (resume_when)"
+
+
 def run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs=argparse.REMAINDER, metavar="CMD", help="several words as they are; one in quotes is for bash")
@@ -211,6 +214,7 @@ def run(parser: argparse.ArgumentParser) -> None:
     add("--launch", metavar="WHAT", help="what starts its processes: as the key launch of a task file")
     what = "before all that waits, in your decks, too (default)"
     add("--next", action=argparse.BooleanOptionalAction, default=True, help=what)
+    add("--now", action="store_true", help=_NOW)
 
 
 def attach(parser: argparse.ArgumentParser) -> None:
@@ -239,6 +243,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     more("--needs", action="append", default=[], metavar="TASK", help="a task that must succeed first, or a glob")
     more("--round", metavar="N", help="starts when the earlier rounds are done")
     more("--next", action="store_true", help="before all that waits, in your other decks, too")
+    more("--now", action="store_true", help=_NOW)
     more("--cwd", metavar="PATH", help="where it runs (default: here)")
     more("--queue", action="store_true", help="into your queue, although there is a task file")
     more("--dry-run", action="store_true", help="only show what would be added")

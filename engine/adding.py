@@ -20,6 +20,7 @@ from .decks.states import find_state
 from .errors import DeckError, EngineUnavailableError, UsageError
 from .live.add import Added, Addition, add
 from .live.entry_like import inline
+from .taskfile.expand import NOW_PRIORITY
 from .taskfile.options import Box, RunOptions
 from .taskfile.placeholders import as_written, escaped
 from .typed import command_of, pairs_of, variables_of
@@ -39,8 +40,10 @@ def addition_of(command: Command, folder: str) -> Addition:
     given = command.given
     like: str = given.get("like") or ""
     values = {key: str(given[name]) for key, name in _OPTIONS.items() if given.get(name) is not None}
-    if given.get("next"):
+    if given.get("next") or given.get("now"):
         values["next"] = "true"
+    if given.get("now"):
+        values.setdefault("priority", str(NOW_PRIORITY))
     if needs := given.get("needs"):
         values["needs"] = inline(list(needs))
     cwd: str | None = given.get("cwd")

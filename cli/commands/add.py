@@ -3,11 +3,13 @@ file, in the user's own queue."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from dataclasses import replace
 
 from ...engine.adding import add_live, add_to_file, addition_of, start_added, would_add
+from ...engine.client.connection import Connection, Gone
 from ...engine.client.place import Place, say
 from ...engine.command import Command
 from ...engine.decks.options import describe, which
@@ -15,6 +17,7 @@ from ...engine.decks.states import find_state
 from ...engine.errors import UsageError
 from ...engine.live.add import Added
 from ...engine.live.entry_like import table_lines
+from ...engine.taking import take_place
 from ...engine.taskfile.options import RunOptions
 from ...engine.text import field_text
 from .screen import print_json
@@ -42,7 +45,9 @@ def run(command: Command) -> int:
     if connection is not None:
         with connection:
             added, taken = add_live(place, additions, connection)
-        _tell(added, as_json=command.flag("json"))
+            _tell(added, as_json=command.flag("json"))
+            if taken and command.flag("now"):
+                _take_places(connection, added)
         if taken:
             say(f"engine {connection.hello.pid} has taken it up")
         else:
@@ -52,6 +57,9 @@ def run(command: Command) -> int:
     _tell(added, as_json=command.flag("json"))
     if command.flag("start"):
         start_added(place, added)
+        if command.flag("now") and (started := place.attach()) is not None:
+            with started:
+                _take_places(started, added)
         return 0
     nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
     if (chosen := _leaving_out(place, added)) != RunOptions():
@@ -63,6 +71,12 @@ def run(command: Command) -> int:
     if paused := _paused(place):
         place.say(f"{field_text(paused)}, nothing starts: `gpudeck unpause` starts tasks again")
     return 0
+
+
+def _take_places(connection: Connection, added: Added) -> None:
+    with contextlib.suppress(Gone):  # the next engine has them, first in line
+        for name in added.names:
+            take_place(connection, name, say)
 
 
 def _add_to_queue(command: Command) -> int:

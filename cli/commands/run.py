@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -23,6 +24,7 @@ from ...engine.protocol.states import ACTIVE, DONE, ENDED
 from ...engine.protocol.wire import TaskRow
 from ...engine.runs.engines import TELL_S, WAITS, Asked, Engines, Wait
 from ...engine.runs.wanted import Wanted, wanted_of
+from ...engine.taking import take_place
 from ...engine.taskfile.placeholders import escaped
 from ...engine.text import field_text
 from .logs import LogFeed, PrintedLog, Printer, Sink
@@ -95,7 +97,11 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
         wanted = on_terminal(wanted, home.state)
     engines = Engines(home, os.environ, simulated=wanted.simulated, as_root=as_root, on_cpu=on_cpu)
     with Asked() as asked:
+        quietly = _silent if command.flag("quiet") else say
         name, connection = engines.enter(wanted, say)
+        if command.flag("now"):
+            with contextlib.suppress(Gone):  # the next engine has the command, first in line
+                take_place(connection, name, quietly, lambda: asked.times > 0)
         if detach:
             connection.close()
             if command.flag("json"):
@@ -106,7 +112,6 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
                 follows = f"attach {name}` sits down at it" if interactive else f"logs --queue {name} -f` follows it"
                 say(f"`gpudeck {follows}, `gpudeck cancel --queue {name}` stops it")
             return 0
-        quietly = _silent if command.flag("quiet") else say
         return Follower(home, name, engines, asked, quietly, terminal=interactive).follow(connection)
 
 

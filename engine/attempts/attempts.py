@@ -18,7 +18,7 @@ from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Launcher, OthersAt, Sin
 from ..text import names_text
 from .end import Ends
 from .environment import Box
-from .outputs import OutputsFound, find_outputs
+from .outputs import OutputsFound, changed_wall, find_outputs
 from .record import iso
 from .running import RunningAttempts
 from .start_plan import Planner, StartPlan
@@ -55,6 +55,7 @@ class Attempts:
         self._launcher = launcher
         self._writer = writer
         self._asides = (readers, checks, starters)
+        self._checks = checks
         later = asyncio.get_running_loop().call_later
         self.running = RunningAttempts(deck, logs, box)
         self.planner = Planner(deck, logs, box, self.running.resumed)
@@ -99,6 +100,17 @@ class Attempts:
             if isinstance(fact, (AttemptSubmitted, AttemptRunning)) and fact.job:
                 self._writer.placed(self.running.paths(fact.task, fact.attempt).json, place_record(fact))
         self._node_usage.wake()
+
+    async def changed(self, patterns: Mapping[str, Sequence[str]]) -> Mapping[str, float]:
+        """By the same keys, when anything that these match changed last (seconds since the epoch), where there is any.
+        Nothing where the disk does not answer."""
+        found: asyncio.Future[Mapping[str, float] | None] = asyncio.get_running_loop().create_future()
+        self._checks.submit(
+            lambda: {key: changed_wall(when) for key, when in patterns.items()},
+            lambda told: None if found.done() else found.set_result(told),
+            timeout_s=LOOK_TIMEOUT_S,
+        )
+        return {key: wall for key, wall in (await found or {}).items() if wall}
 
     def adopt(self, start: AttemptStarting) -> None:
         """An earlier engine started it, and may not have come to write beside its logs what it is."""

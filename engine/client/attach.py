@@ -8,12 +8,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..adapters.processes.proc import stat
 from ..adapters.state.lock import Holder, held_by, this_machine
-from ..adapters.state.sockets import connect
+from ..adapters.state.sockets import addresses, connect
 from ..decks.options import AS_TAKEN, Purpose
 from ..decks.options import encode as encode_options
 from ..decks.states import find_state
@@ -34,6 +34,16 @@ def attach(path: str, options: RunOptions) -> Connection | None:
     """
     state = find_state(path, options)
     return None if state is None else _attach(state.path)
+
+
+def engines_here() -> Iterator[Connection]:
+    """Connections to all engines of this user on this box, but those that do not answer."""
+    for address in addresses():
+        try:
+            found = Connection(connect(address, timeout_s=HELLO_S))
+        except (OSError, EngineUnavailableError):
+            continue
+        yield found
 
 
 def has_engine(path: str, options: RunOptions) -> bool:

@@ -216,7 +216,7 @@ def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> N
     if fact.outcome.reason == "oom" and not (fact.next == "queued" and not fact.charged):
         deck.learned.out_of_memory(attempt.fingerprint, attempt.reserved_mib)
     if fact.next == "queued" and not fact.charged:
-        if fact.outcome.reason == "interrupted":
+        if fact.outcome.reason in ("interrupted", "preempted"):
             return
         if fact.outcome.reason == "oom":
             task.joined_requeues += 1

@@ -264,6 +264,8 @@ def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:
 def _why_stopped(task: Task, phase: Stopping) -> str:
     if phase.why == "timeout":
         return after_how_long(task)
+    if phase.why == "preempted":
+        return f"{phase.by} took its place"
     return phase.by if phase.why in ("watch", "pruned") else by_whom(phase.by)
 
 

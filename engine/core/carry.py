@@ -12,7 +12,7 @@ from .gone import add_gone
 from .phases import QUEUED, Attempt, Blocked, Phase, Queued, Running, Starting
 from .spec import Policy, TaskSpec
 
-_CARRIED = ("linger", "minute", "plan")
+_CARRIED = ("linger", "minute", "plan", "warned")
 _CLOCKED = ("timeout", "warn")
 _OF_THE_DECK = frozenset(
     (

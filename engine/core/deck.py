@@ -78,7 +78,7 @@ class Past:
             self.ended[fact.task] = (*self.ended.get(fact.task, ()), ended)
 
 
-DeadlineKind = Literal["timeout", "warn", "linger", "backoff", "minute", "plan"]
+DeadlineKind = Literal["timeout", "warn", "linger", "backoff", "minute", "plan", "warned"]
 
 
 class Deadline(NamedTuple):

@@ -8,7 +8,7 @@ from . import events as e
 from . import inputs as i
 from .deck import Deck, Task
 from .effects import CheckDone, Gather, Launch
-from .fit import bar, host_obstacle, hours_shut, need_of, starts_barred
+from .fit import could_have, hours_shut, starts_barred
 from .gone import doing
 from .phases import Queued
 from .readiness import arrivals, cached_by_outputs, cached_now, has_succeeded, reconsider, unproven
@@ -133,12 +133,7 @@ def _wanted_next(deck: Deck, at: float) -> set[str]:
     if not deck.next_tasks or deck.cluster or deck.on_cpu or starts_barred(deck, at) is not None:
         return wanted
     for task in map(deck.tasks.__getitem__, deck.next_tasks):
-        if isinstance(task.phase, Queued) and task.decided and not task.held and host_obstacle(deck, task) is None:
-            need = need_of(deck, task)
-            for gpu in deck.gpus.values() if need.gpus else ():
-                obstacle = bar(deck, gpu, need, at)
-                if obstacle is None or obstacle.kind == "claimed":
-                    wanted.add(gpu.uuid)
+        wanted.update(could_have(deck, task, at))
     return wanted
 
 

@@ -16,8 +16,8 @@ Reason = Literal[
     "interrupted", "cancelled", "port taken", "preempted", "node_fail", "pruned",
 ]  # fmt: skip
 """How an attempt ended. `exit` is a code that is not a success; `lost`: proven gone, its code unknown. `port
-taken`: a port that it was told to use was another process's. Of a cluster, `preempted`: a more urgent job took its
-place; `node_fail`: a node of it failed. `pruned`: it was lost among its peers."""
+taken`: a port that it was told to use was another process's. `preempted`: a more urgent command, or on a cluster a more
+urgent job, took its place; `node_fail`: a node of the cluster failed. `pruned`: it was lost among its peers."""
 
 Cause = Literal["", "oom", "timeout", "preempted", "node_fail", "cancelled", "launch"]
 """Why an attempt ended, as a cluster says. `timeout`: its own limit; `cancelled`: by somebody who asked the cluster;
@@ -168,7 +168,7 @@ class StopRequested:
 
     task: str
     attempt: int
-    why: Literal["cancelled", "timeout", "interrupted", "watch", "pruned"]
+    why: Literal["cancelled", "timeout", "interrupted", "watch", "pruned", "preempted"]
     by: str
     at: float
     kill_at: float

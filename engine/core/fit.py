@@ -10,6 +10,7 @@ from .budget import spent_budget
 from .deck import Deck, Task
 from .devices import GANG_PROBE_S, Gpu, by_node, gib
 from .gpu_names import means
+from .phases import Queued
 from .spec import DeckSettings, Resources
 
 ObstacleKind = Literal[
@@ -329,6 +330,15 @@ def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
         if need.memory_mib > most:
             return on_gpu(gpu, "gpu_memory", f"{gib(max(0, most))} at most, needs {gib(need.memory_mib)}")
     return None
+
+
+def could_have(deck: Deck, task: Task, at: float) -> list[str]:
+    """GPUs that a task which only waits for some could have, did our own tasks and other decks leave them."""
+    if not (isinstance(task.phase, Queued) and task.decided and not task.held) or host_obstacle(deck, task) is not None:
+        return []
+    need = need_of(deck, task)
+    bars = {gpu.uuid: bar(deck, gpu, need, at) for gpu in deck.gpus.values() if need.gpus}
+    return [uuid for uuid, obstacle in bars.items() if obstacle is None or obstacle.kind == "claimed"]
 
 
 def _may_go_elsewhere(deck: Deck, gpu: Gpu, need: Need, at: float) -> bool:

@@ -195,6 +195,18 @@ class Verb:
 
 
 @dataclass(frozen=True, slots=True)
+class Preempt:
+    """Stop these attempts, which can be gone on from, for a more urgent task: all of them, or none where one has ended
+    or is being stopped already."""
+
+    tokens: tuple[str, ...]
+    by: str
+    """The task that takes the place."""
+    did: list[str] = field(default_factory=list[str], compare=False)
+    """The tasks that are stopped, once that is decided."""
+
+
+@dataclass(frozen=True, slots=True)
 class GpuVerb:
     verb: Literal["drain", "take", "enable"]
     gpu: str
@@ -213,5 +225,5 @@ class Shutdown:
 
 Input = (
     Tick | Submitted | Pending | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked
-    | DevicesSampled | Progressed | Watched | ReachedPoint | JournalState | Verb | GpuVerb | Shutdown
+    | DevicesSampled | Progressed | Watched | ReachedPoint | JournalState | Verb | Preempt | GpuVerb | Shutdown
 )  # fmt: skip

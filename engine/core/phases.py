@@ -8,7 +8,7 @@ from typing import Literal
 from .events import Cause, Outcome, Terms
 from .spec import TaskSpec
 
-StopWhy = Literal["cancelled", "timeout", "interrupted", "watch", "pruned"]
+StopWhy = Literal["cancelled", "timeout", "interrupted", "watch", "pruned", "preempted"]
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ class Streaks:
 
     def ended(self, task: Task, gpus: tuple[str, ...], outcome: Outcome, duration_s: float, *, at: float) -> None:
         """Take an end in. Only single-GPU attempts say which GPU it was."""
-        if outcome.reason in ("cancelled", "interrupted", "pruned", "spawn error", "lost", "port taken"):
+        if outcome.reason in ("cancelled", "interrupted", "preempted", "pruned", "spawn error", "lost", "port taken"):
             return
         if outcome.ok or duration_s >= FAST_S:
             self._broken.discard(task.entry)

@@ -68,7 +68,7 @@ def decide(
         return Decision("cancelled")
     if outcome.reason == "pruned":
         return Decision("pruned")
-    if outcome.reason == "interrupted":
+    if outcome.reason == "interrupted" or (outcome.reason == "preempted" and not attempt.where):
         return Decision("queued", charged=False)
     if outcome.reason == "lost" and rebooted and task.free_requeues < FREE_REQUEUES:
         return Decision("queued", charged=False)

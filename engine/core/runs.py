@@ -15,6 +15,7 @@ from .effects import Stop
 from .events import CHANGED, Fate, TaskRetried, Unproven
 from .gates import GateState
 from .phases import ACTIVE, FINAL, Cancelled, Closing, Queued, Running, Starting, Stopping, Unknown
+from .preempt import warn_first
 from .readiness import reconsider
 from .turn import Here, Turn
 
@@ -75,6 +76,8 @@ def take_over(turn: Turn, fates: Mapping[str, Fate]) -> None:
 def _resume(turn: Turn, task: Task) -> None:
     policy = task.begun_policy
     match task.phase:
+        case Stopping(attempt, "preempted", kill_at=kill_at) if kill_at - policy.grace_s > turn.at:
+            warn_first(turn, task, attempt, kill_at - policy.grace_s)
         case Stopping(attempt, kill_at=kill_at):
             grace = min(policy.grace_s, max(0.0, kill_at - turn.at))
             turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))

@@ -27,6 +27,7 @@ from .dispatch import arrive, done_checked, fill, gather
 from .effects import Warn
 from .events import Fate
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
+from .preempt import preempt
 from .prune import is_known, lost_at
 from .quarantine import Streaks
 from .readiness import reconsider, spread
@@ -131,6 +132,8 @@ def take(turn: Turn, item: i.Input) -> None:
             turn.deck.plan_due = True
         case i.Verb():
             verb(turn, item)
+        case i.Preempt():
+            preempt(turn, item)
         case i.GpuVerb():
             if item.gpu in turn.deck.gpus:
                 turn.record(e.GpuMarked(item.gpu, item.verb, item.act))
@@ -234,6 +237,10 @@ def due(turn: Turn, deadline: Deadline) -> None:
     due_attempt(turn, deadline, task, attempt)
 
 
+_STANDS = {"linger": Closing, "warned": Stopping}
+"""What is to be stopped at such a deadline."""
+
+
 def due_attempt(turn: Turn, deadline: Deadline, task: Task, attempt: Attempt) -> None:
     policy = task.begun_policy
     runs = isinstance(task.phase, (Starting, Running)) and attempt.exited_at is None
@@ -244,7 +251,7 @@ def due_attempt(turn: Turn, deadline: Deadline, task: Task, attempt: Attempt) ->
         cut_short(turn, task, attempt, "timeout", after_how_long(task))
     elif deadline.kind == "warn" and (runs or waits) and policy.warn_signal is not None:
         turn.do(Warn(attempt.token, policy.warn_signal))
-    elif deadline.kind == "linger" and isinstance(task.phase, Closing):
+    elif deadline.kind in ("linger", "warned") and isinstance(task.phase, _STANDS[deadline.kind]):
         stop_rest(turn, task, attempt)
     elif deadline.kind == "minute" and runs:
         released(turn, attempt)

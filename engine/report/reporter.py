@@ -218,7 +218,7 @@ class Reporter:
                 task=fact.task,
                 attempt=fact.attempt,
                 gpus=gpus,
-                outcome=_OUTCOMES.get(fact.outcome.reason, "failed"),  # pyright: ignore[reportArgumentType]
+                outcome=_outcome(fact),  # pyright: ignore[reportArgumentType]
                 reason=reason,
                 exit_code=fact.outcome.exit_code,
                 next=_next(task, fact),
@@ -279,6 +279,8 @@ class Reporter:
     def _stopping(self, fact: e.StopRequested) -> None:
         if fact.why == "timeout":
             self.note("warning", f"{fact.task} is past its timeout and is being stopped")
+        elif fact.why == "preempted":
+            self.note("info", f"{fact.task} makes way: {fact.by} takes its place; it goes on from its checkpoint later")
         elif fact.why == "pruned":
             self.note("info", f"{fact.task} is lost and is being stopped: {fact.by}")
 
@@ -345,6 +347,12 @@ class Reporter:
 
     def _indices(self, uuids: tuple[str, ...]) -> tuple[int, ...]:
         return tuple(self._index[uuid] for uuid in uuids if uuid in self._index)
+
+
+def _outcome(fact: e.AttemptEnded) -> str:
+    """One that makes way is interrupted; where a cluster preempts, it comes back after a while, as what has failed."""
+    makes_way = fact.outcome.reason == "preempted" and fact.next == "queued"
+    return "interrupted" if makes_way else _OUTCOMES.get(fact.outcome.reason, "failed")
 
 
 def _next(task: Task | None, fact: e.AttemptEnded) -> e.Next:

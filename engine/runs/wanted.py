@@ -13,6 +13,7 @@ from ..command import Command
 from ..errors import UsageError
 from ..live.entry_like import name_for
 from ..taskfile.check import check_name
+from ..taskfile.expand import NOW_PRIORITY
 from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.layers import set_value
 from ..taskfile.placeholders import escaped
@@ -59,6 +60,8 @@ def wanted_of(command: Command, environ: Mapping[str, str], verb: str = "run") -
         raise UsageError(
             f"{needless[0]} wants a task file: `gpudeck init` writes one; else a command goes to your queue"
         )
+    if given.get("now") and given.get("next") is False:
+        raise UsageError("--now takes a slot of your decks, --no-next leaves them all: give one of the two")
     line = command_of(command.words, verb)
     gpus_asked: str | None = given.get("gpus")
     simulated = gpus_asked if gpus_asked is not None and gpus_asked.startswith("sim") else None
@@ -74,7 +77,7 @@ def wanted_of(command: Command, environ: Mapping[str, str], verb: str = "run") -
         "command": escaped(line) if isinstance(line, str) else [escaped(word) for word in line],
         "cwd": escaped(cwd),
         **keys,
-        **({"next": True} if given.get("next") else {}),
+        **({"next": True} if given.get("next") or given.get("now") else {}),
         # Ctrl-C reaches it as it would without gpudeck.
         "stop_signal": "INT",
         # Two runs of one command are two runs: without this the second would count as done.
@@ -101,7 +104,8 @@ def _keys(given: Mapping[str, object]) -> dict[str, object]:
         except BadValueError as error:
             raise UsageError(f"{option} {error.words}") from None
         keys[key] = value
-    return {"gpus": 1, **_launch(given.get("launch")), **keys}
+    first = {"priority": NOW_PRIORITY} if given.get("now") else {}
+    return {"gpus": 1, **first, **_launch(given.get("launch")), **keys}
 
 
 def _name(given: str | None, line: str | Sequence[str]) -> str:

@@ -65,6 +65,18 @@ class PauseArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by: str = "user"
 
 
+class PlacesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    whole: bool = False
+    """GPUs that nothing else of the deck is on then; else a slot will do."""
+
+
+class PreemptArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tokens: tuple[str, ...]
+    """Of attempts, as one of the places has them."""
+    by: str
+    """The task that takes the place."""
+
+
 class UndoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     undo: str
     """What the reply to a request that changed something has under this name."""

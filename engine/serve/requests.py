@@ -14,8 +14,9 @@ from ..core.acts import Moved
 from ..core.deck import Deck, Task
 from ..core.events import RetryOptions
 from ..core.explain import explain
-from ..core.inputs import GpuVerb, Verb
+from ..core.inputs import GpuVerb, Preempt, Verb
 from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
+from ..core.preempt import candidates, places, want, work_lost_s
 from ..errors import UsageError
 from ..live.change import ChangeArgs
 from ..live.reading import Given
@@ -31,6 +32,8 @@ from .requested import (
     GpuArgs,
     NoArgs,
     PauseArgs,
+    PlacesArgs,
+    PreemptArgs,
     PriorityArgs,
     RetryArgs,
     SelectArgs,
@@ -111,6 +114,18 @@ class Requests:
             case "explain":
                 names = self._to(TasksArgs, args).tasks
                 return dict(await self._in_turns(names, lambda task: (task.name, self._obstacles(task))))
+            case "want":
+                names = self._to(TasksArgs, args).tasks
+                at = self._clock.now().boot_s
+                return [msgspec.to_builtins(want(self._deck, task, at)) for task in self._tasks(names)]
+            case "places":
+                return await self._places(whole=self._to(PlacesArgs, args).whole)
+            case "preempt":
+                asked = self._to(PreemptArgs, args)
+                preempt = Preempt(asked.tokens, asked.by)
+                self._post(preempt)
+                await self._hooks.taken()
+                return {"tasks": preempt.did}
             case "show":
                 return await self._in_turns(self._to(TasksArgs, args).tasks, self._details)
             case "retry":
@@ -195,6 +210,18 @@ class Requests:
     def _obstacles(self, task: Task) -> Any:
         at = self._clock.now().boot_s
         return [msgspec.to_builtins(obstacle) for obstacle in explain(self._deck, task, at, hour)]
+
+    async def _places(self, *, whole: bool) -> list[Any]:
+        """What a more urgent task could have, and at which price."""
+        able = candidates(self._deck)
+        when = {attempt.token: task.spec.on_card(attempt.card_mib).resume for task, attempt in able}
+        changed = await self._attempts.changed({token: each.when for token, each in when.items() if each is not None})
+        lost_s = {
+            attempt.token: lost
+            for task, attempt in candidates(self._deck)
+            if (lost := work_lost_s(task, attempt, changed.get(attempt.token), self._clock.now().wall_s)) is not None
+        }
+        return [msgspec.to_builtins(place) for place in places(self._deck, lost_s, whole=whole)]
 
     def _details(self, task: Task) -> Any:
         at = self._clock.now().boot_s

@@ -27,6 +27,8 @@ _EXTRAS = frozenset({"launch", "nproc", "nodes", "progress", "metrics", "watch",
 _NO_EXTRAS = Extras()
 _MAX_CHARACTERS = 2**30
 NEXT_PRIORITY = 1000
+NOW_PRIORITY = NEXT_PRIORITY + 1
+"""Of what takes the place of a task that runs: nothing that only waits for its turn gets it."""
 """Of a task with `next` that says no other."""
 """Of the commands and variables of all tasks."""
 

@@ -452,7 +452,8 @@ def _contradict(said: Table, *, on_slurm: bool) -> Iterator[_Contradiction]:
     resources, policy = record(Resources, said), record(Policy, said)
     if resources.gpu_ids and isinstance(resources.gpus, int) and resources.gpus > len(resources.gpu_ids):
         yield "gpus", f"= {resources.gpus}, but gpu_ids names only {len(resources.gpu_ids)}", ("gpu_ids",)
-    if policy.warn_signal is not None and policy.timeout_s is None and not on_slurm:
+    told = on_slurm or policy.timeout_s is not None or said.get("resume_when")  # what makes way is warned, too
+    if policy.warn_signal is not None and not told:
         yield "warn_signal", "says nothing without a timeout", ("timeout",)
     if policy.warn_signal is not None and policy.timeout_s is not None and policy.warn_before_s >= policy.timeout_s:
         shown = TASK["warn_before"].default.strip('"')

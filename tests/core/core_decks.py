@@ -116,7 +116,7 @@ def keys(draw: st.DrawFn, gpus: int, keep_free: int) -> dict[str, object]:
         "ladder": ladder,
         "on_oom": rare((Asks(memory_mib=30_000), Asks(gpu_memory_mib=5_000, **fewer)), ()) if ladder else (),
         "on_timeout": rare((Asks(timeout_s=100.0), Asks(timeout_s=2000.0, memory_mib=10_000, **fewer)), ()),
-        "resume": rare(Resume("again", ())),
+        "resume": rare(Resume("again", ()), Resume("again", ("/ckpt",))),
         "outputs": rare(("/out",), ()),
         "priority": draw(st.sampled_from([0, 0, 0, 1, 5])),
         "barrier": draw(st.sampled_from(["succeeded", "ended"])),

@@ -16,6 +16,7 @@ from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.phases import ACTIVE, FINAL, Backoff, Blocked, Queued, Running, Starting, Unknown, Waiting
+from gpudeck.engine.core.preempt import candidates
 
 OUTCOMES = {
     "ok": e.Outcome("ok", 0),
@@ -98,6 +99,14 @@ class AnyDeck(RuleBasedStateMachine):
     @rule(data=st.data(), verb=st.sampled_from(["cancel", "cancel", "kill"]))
     def the_user_cancels(self, data: st.DataObject, verb: str) -> None:
         self.world.verb(verb, *self.some_names(data, object))
+
+    @rule(data=st.data())
+    def a_task_makes_way(self, data: st.DataObject) -> None:
+        able = [attempt.token for _, attempt in candidates(self.world.deck)]
+        if able:
+            asked = i.Preempt((data.draw(st.sampled_from(able)),), "eval")
+            self.world.give(asked)
+            assert asked.did
 
     @rule(data=st.data())
     def the_user_retries(self, data: st.DataObject) -> None:

@@ -36,6 +36,7 @@ QUICK: Mapping[str, Any] = {
     "constants": {
         "gpudeck.engine.sampler:PERIOD_S": 0.1,
         "gpudeck.engine.sampler:HOST_PERIOD_S": 0.2,
+        "gpudeck.engine.taking:LOOK_S": 0.4,
         "gpudeck.engine.adapters.nvml.device:_FIRST_RETRY_S": 0.2,
         "gpudeck.engine.adapters.journal.journal:RETRY_S": 0.1,
         "gpudeck.engine.live.looking:SETTLE_S": 0.05,

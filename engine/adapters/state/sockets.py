@@ -64,7 +64,7 @@ def listen(state_dir: str, *, folder: str | None = None) -> Listener:
     name = hashlib.blake2s(os.fsencode(os.path.realpath(state_dir)), digest_size=8).hexdigest()
     why: OSError | None = None
     mine = (os.geteuid(),)
-    shared = folder or os.environ.get(FOLDER) or f"/tmp/gpudeck-{os.geteuid()}"
+    shared = folder or _shared()
     # Root may have been told to run a deck in a user's state folder.
     for place, owners in ((shared, mine), (state_dir, mine if os.geteuid() else None)):
         try:
@@ -72,6 +72,14 @@ def listen(state_dir: str, *, folder: str | None = None) -> Listener:
         except OSError as error:
             why = error
     raise EngineUnavailableError(f"no socket can be made in {state_dir}: {why and why.strerror}")
+
+
+def addresses() -> list[str]:
+    """Where engines of this user listen on this box, or have: all whose socket lies in the shared folder."""
+    try:
+        return sorted(os.path.join(_shared(), name) for name in os.listdir(_shared()) if name.endswith(".sock"))
+    except OSError:
+        return []
 
 
 def connect(address: str, *, timeout_s: float = 2.0) -> socket.socket:
@@ -96,6 +104,10 @@ def connect(address: str, *, timeout_s: float = 2.0) -> socket.socket:
 def peer_uid(connection: socket.socket) -> int:
     """Who is at the other end, as the kernel tells."""
     return _PEERCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))[1]
+
+
+def _shared() -> str:
+    return os.environ.get(FOLDER) or f"/tmp/gpudeck-{os.geteuid()}"
 
 
 def _listen_in(place: str, name: str, owners: tuple[int, ...] | None) -> Listener:
