@@ -47,7 +47,8 @@ def take_place(
             if count <= 0:
                 return
             others = others or [opened.enter_context(each) for each in _holders(wanted.gpus)]
-            offers = [(own, place) for place in _offers(own, whole=wanted.whole)]
+            below = (each for each in _offers(own, whole=wanted.whole) if each.priority < wanted.priority)
+            offers = [(own, place) for place in below]  # what is more urgent would have its place back at once
             offers += [(each, place) for each in others for place in _offers(each, whole=True)]
             chosen = cheapest([place for _, place in offers], set(wanted.gpus) - had, count)
             if not chosen:

@@ -11,7 +11,7 @@ from ..core.deck import Deck, Task
 from ..core.effects import CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
 from ..core.events import AttemptRunning, AttemptStarting, AttemptSubmitted, Fact
 from ..core.inputs import DoneChecked
-from ..core.phases import Closing
+from ..core.phases import Closing, Stopping
 from ..core.readiness import has_succeeded
 from ..logs.files import LogFolder
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Launcher, OthersAt, Sink
@@ -161,7 +161,8 @@ class Stops:
         if task is None:
             return
         if told:
-            self._notice(f"{task.name}: {effect.signal} sent, its timeout is near")
+            why = "it makes way" if isinstance(task.phase, Stopping) else "its timeout is near"
+            self._notice(f"{task.name}: {effect.signal} sent, {why}")
         else:
             self._notice(f"{task.name}: nothing in it handles {effect.signal}; no warning was sent")
 

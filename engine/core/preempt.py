@@ -13,7 +13,7 @@ from . import inputs as i
 from .attempts import stop
 from .deck import Deck, Task
 from .effects import Warn
-from .fit import could_have, crowd, need_of, starts_barred
+from .fit import could_have, crowd, in_use, need_of, starts_barred, usable_limit
 from .phases import Attempt, Running
 from .turn import Turn
 
@@ -29,8 +29,9 @@ class Want:
     """GPUs."""
     gpus: tuple[str, ...]
     """UUIDs of those that it could have, did others leave them."""
+    priority: int
     free: tuple[str, ...] = ()
-    """Those of them that nobody has."""
+    """Of a task on several: those of them that it keeps already."""
     whole: bool = False
     """A slot may not do: it wants memory, or a card for itself."""
 
@@ -55,8 +56,10 @@ def want(deck: Deck, task: Task, at: float) -> Want | None:
     gpus, need = could_have(deck, task, at), need_of(deck, task)
     if not gpus:
         return None
-    free = (uuid for uuid in gpus if not deck.gpus[uuid].claimed and crowd(deck.gpus[uuid], need) is None)
-    return Want(need.gpus, tuple(gpus), tuple(free), need.alone or need.memory_mib is not None)
+    free = [gpu for uuid in gpus if not (gpu := deck.gpus[uuid]).claimed and crowd(gpu, need) is None]
+    fresh = [gpu for gpu in free if not gpu.used][: max(0, usable_limit(deck) - len(in_use(deck)))]
+    kept = tuple(gpu.uuid for gpu in free if gpu.used or gpu in fresh) if need.gpus > 1 else ()
+    return Want(need.gpus, tuple(gpus), task.effective, kept, need.alone or need.memory_mib is not None)
 
 
 def candidates(deck: Deck) -> list[tuple[Task, Attempt]]:

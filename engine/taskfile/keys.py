@@ -454,7 +454,7 @@ def _contradict(said: Table, *, on_slurm: bool) -> Iterator[_Contradiction]:
         yield "gpus", f"= {resources.gpus}, but gpu_ids names only {len(resources.gpu_ids)}", ("gpu_ids",)
     told = on_slurm or policy.timeout_s is not None or said.get("resume_when")  # what makes way is warned, too
     if policy.warn_signal is not None and not told:
-        yield "warn_signal", "says nothing without a timeout", ("timeout",)
+        yield "warn_signal", "says nothing without a timeout", ("timeout", "resume_when")
     if policy.warn_signal is not None and policy.timeout_s is not None and policy.warn_before_s >= policy.timeout_s:
         shown = TASK["warn_before"].default.strip('"')
         words = f"comes {shown} before the end (warn_before), which is not shorter than the timeout"

@@ -168,3 +168,15 @@ def test_a_detached_command_says_who_makes_way_too(sweep: Sweep) -> None:
 def test_now_and_no_next_contradict_each_other(deck: Commanded) -> None:
     done = deck.command("run", "--now", "--no-next", "true")
     assert (done.code, "--no-next" in done.err) == (2, True)
+
+
+def test_in_its_own_deck_nothing_makes_way_that_would_have_the_place_back_at_once(deck: Commanded) -> None:
+    deck.write(SWEEP.replace('name = "sweep"', 'gpus = "sim:1"').replace("matrix", "priority = 2000\n    matrix"))
+    gate = deck.gate()
+    assert deck.go().code == 0
+    until(lambda: deck.lines("order") == ["t-1"])
+    done = deck.command("add", "--now", "--name", "eval", "--", "true")
+    assert "nothing that runs has a checkpoint" in done.err
+    assert deck.state("t-1") == "running"
+    gate.let(3)
+    assert deck.command("wait").code == 0

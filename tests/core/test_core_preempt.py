@@ -143,7 +143,7 @@ def wanted(found: World, name: str = "eval") -> Want | None:
 
 def test_a_queued_task_wants_the_gpus_that_tasks_of_its_deck_are_on() -> None:
     found = world(able("a"), able("b"), spec("eval", gpu_ids=("1",)), gpus=2)
-    assert wanted(found) == Want(1, ("GPU-1",))
+    assert wanted(found) == Want(1, ("GPU-1",), 0)
 
 
 def test_a_queued_task_wants_the_gpus_that_other_decks_have() -> None:
@@ -152,7 +152,12 @@ def test_a_queued_task_wants_the_gpus_that_other_decks_have() -> None:
     found.sample()
     found.begin()
     found.sample()
-    assert wanted(found) == Want(2, ("GPU-0", "GPU-1"), ("GPU-1",))
+    assert wanted(found) == Want(2, ("GPU-0", "GPU-1"), 1001, ("GPU-1",))
+
+
+def test_what_is_kept_free_for_others_is_not_kept_for_a_task_on_several() -> None:
+    found = world(able("a"), spec("eval", gpus=2), gpus=3, settings=DeckSettings(keep_free=1))
+    assert wanted(found) == Want(2, ("GPU-0", "GPU-1", "GPU-2"), 0, ("GPU-1",))
 
 
 @pytest.mark.parametrize(

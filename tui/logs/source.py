@@ -100,6 +100,8 @@ def _end_of(attempt: Mapping[str, Any]) -> tuple[str, str]:
             return "succeeded", ""
         case "cancelled" | "pruned" | "interrupted" as kind:
             return kind, ""
+        case "preempted":
+            return "interrupted", ""
         case "exit" if attempt.get("exit_code") is not None:
             return "failed", f"exit {attempt['exit_code']}"
         case kind:

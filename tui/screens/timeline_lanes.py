@@ -16,7 +16,8 @@ from ..drawing.format import clean, clock, cut_middle, duration, ranges, width_o
 Tone = Literal["gap", "good", "bad", "running", "stopped", "lost", "mixed"]
 
 _TONES: Mapping[str, Tone] = {
-    "": "running", "ok": "good", "cancelled": "stopped", "pruned": "stopped", "interrupted": "stopped", "lost": "lost",
+    "": "running", "ok": "good", "cancelled": "stopped", "pruned": "stopped", "interrupted": "stopped",
+    "preempted": "stopped", "lost": "lost",
 }  # fmt: skip
 _NAME_CELLS = 7
 """Of a node's label."""
