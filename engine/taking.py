@@ -15,16 +15,17 @@ import msgspec
 from .adapters.claims.names import claims_on
 from .client.attach import engines_here
 from .client.connection import Connection, Gone
-from .core.preempt import Place, Want, cheapest
+from .core.preempt import Offer, Place, Want, cheapest
 from .errors import DeckError
 from .protocol.states import YET_TO_START
 from .text import duration, names_text
 
 LOOK_S = 1.5
 """What is free, or has just come free in another deck, is had within this time: nobody need be stopped for it."""
-_TRIES = 5
-"""What was chosen may end, or be taken by somebody else, in the very moment."""
+PATIENCE_S = 10.0
+"""What waits for anything else than GPUs for so long is left to wait."""
 _EVERY_S = 0.05
+_NONE = "nothing that runs has a checkpoint to go on from (resume_command, resume_when)"
 
 
 def take_place(
@@ -32,63 +33,77 @@ def take_place(
 ) -> None:
     """Stop what costs least for the task *name* of the engine at *own*, unless it starts by itself; says which, or that
     there is none. *given_up*: the user does not want it any more. Raises Gone where that engine has ended."""
-    if not _waits(own, name, LOOK_S) or given_up():
-        return
-    had: set[str] = set()
-    others: list[Connection] = []
+    began = since = now = time.monotonic()
+    while not given_up() and (state := _state(own, name)) in (*YET_TO_START, "starting"):
+        wanted = _want(own, name)
+        if wanted is None or wanted.count <= len(wanted.free):
+            since = now
+            if state in ("waiting", "blocked") or now > began + PATIENCE_S:
+                say(f"no other task's GPU would let it start now: {name} is first in line")
+                return
+        elif now >= since + LOOK_S and _take(own, name, wanted, say):
+            return
+        time.sleep(_EVERY_S)
+        now = time.monotonic()
+
+
+def _state(own: Connection, name: str) -> str:
+    return next((row.state for row in own.rows([name])), "")
+
+
+def _want(own: Connection, name: str) -> Want | None:
+    return msgspec.convert(own.request("want", tasks=[name])[0], Want | None)
+
+
+def _take(own: Connection, name: str, wanted: Want, say: Callable[[str], None]) -> bool:
+    """Whether that is all that can be done: so many GPUs come free already, or nobody can be asked. Several may do this
+    at once: what has been stopped for one is neither stopped again nor counted twice."""
     with ExitStack() as opened:
-        for _ in range(_TRIES):
-            wanted = msgspec.convert(own.request("want", tasks=[name])[0], Want | None)
-            if wanted is None:
-                if not had and _waits(own, name, 0.0):
-                    say(f"{name} cannot start yet, with no GPU either: no task makes way for it")
-                return
-            count = wanted.count - len(had | set(wanted.free))
-            if count <= 0:
-                return
-            others = others or [opened.enter_context(each) for each in _holders(wanted.gpus)]
-            below = (each for each in _offers(own, whole=wanted.whole) if each.priority < wanted.priority)
-            offers = [(own, place) for place in below]  # what is more urgent would have its place back at once
-            offers += [(each, place) for each in others for place in _offers(each, whole=True)]
-            chosen = cheapest([place for _, place in offers], set(wanted.gpus) - had, count)
-            if not chosen:
-                break
-            for place in chosen:
-                engine = next(engine for engine, offered in offers if offered is place)
-                if _stop(engine, place, name, say, of="" if engine is own else f" of deck {engine.hello.deck}"):
-                    had |= place.gpus
-    say(f"nothing that runs has a checkpoint to go on from (resume_command, resume_when): {name} is first in line")
+        first = _offer(own, whole=wanted.whole)
+        offers = [
+            (own, each) for each in first.places if each.priority < wanted.priority
+        ]  # else it has it back at once
+        coming = [*wanted.free, *first.coming]
+        for engine in map(opened.enter_context, _holders(wanted.gpus)):
+            if engine.hello.pid != own.hello.pid:
+                other = _offer(engine, whole=True)
+                offers += [(engine, each) for each in other.places]
+                coming += other.coming
+        coming += set(wanted.claimed) - claims_on(wanted.claimed, os.environ).keys()
+        short = wanted.count - len([uuid for uuid in coming if uuid in wanted.gpus])
+        if short <= 0:
+            return True
+        chosen = cheapest([place for _, place in offers], set(wanted.gpus).difference(coming), short)
+        if not chosen:
+            say(f"{_NONE}: {name} is first in line")
+            return True
+        if _want(own, name) != wanted:
+            return False
+        for engine, place in offers:
+            if any(place is each for each in chosen):
+                _stop(engine, place, name, say, of="" if engine is own else f" of deck {engine.hello.deck}")
+    return False
 
 
-def _stop(engine: Connection, place: Place, name: str, say: Callable[[str], None], *, of: str) -> bool:
-    """Whether its place comes free. An engine that is lost meanwhile may have noted it: nobody else is asked then."""
+def _stop(engine: Connection, place: Place, name: str, say: Callable[[str], None], *, of: str) -> None:
+    """Nothing of one that has ended, or was stopped for somebody else, in the very moment. Raises Gone where the engine
+    is lost: it may have noted it, so nobody else is asked."""
     try:
         taken = engine.request("preempt", tokens=place.tokens, by=name)["tasks"]
     except Gone:
         say(f"the engine{of} is gone: its next one knows whether {names_text(place.tasks)} makes way for {name}")
-        return True
+        raise
     if taken:
         way = "makes way" if len(taken) == 1 else "make way"
         say(f"{names_text(taken)}{of} {way} for {name}: {duration(place.lost_s)} of work to do again")
-    return bool(taken)
 
 
-def _waits(own: Connection, name: str, look_s: float) -> bool:
-    """Whether it still does when all that is free had the time to be noticed."""
-    until = time.monotonic() + look_s
-    while any(row.state in YET_TO_START or row.state == "starting" for row in own.rows([name])):
-        if time.monotonic() >= until:
-            return True
-        time.sleep(_EVERY_S)
-    return False
-
-
-def _offers(engine: Connection, *, whole: bool) -> list[Place]:
-    """None of an engine that is too old, or just ends."""
+def _offer(engine: Connection, *, whole: bool) -> Offer:
+    """Nothing of an engine that is too old, or just ends."""
     try:
-        return msgspec.convert(engine.request("places", whole=whole), list[Place])
+        return msgspec.convert(engine.request("offer", whole=whole), Offer)
     except DeckError:
-        return []
+        return Offer((), ())
 
 
 def _holders(gpus: Collection[str]) -> list[Connection]:

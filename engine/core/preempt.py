@@ -14,7 +14,7 @@ from .attempts import stop
 from .deck import Deck, Task
 from .effects import Warn
 from .fit import could_have, crowd, in_use, need_of, starts_barred, usable_limit
-from .phases import Attempt, Running
+from .phases import Attempt, Closing, Running, Stopping
 from .turn import Turn
 
 WARNED_S = 30.0
@@ -26,12 +26,14 @@ class Want:
     """What a queued task waits for."""
 
     count: int
-    """GPUs."""
+    """GPUs, with those for what is next before it: that has the first that come free."""
     gpus: tuple[str, ...]
     """UUIDs of those that it could have, did others leave them."""
     priority: int
     free: tuple[str, ...] = ()
-    """Of a task on several: those of them that it keeps already."""
+    """Those of them that nobody has: a task on one starts there in a moment, one on several keeps them."""
+    claimed: tuple[str, ...] = ()
+    """Those that other decks had when they were last asked."""
     whole: bool = False
     """A slot may not do: it wants memory, or a card for itself."""
 
@@ -49,6 +51,15 @@ class Place:
     """The highest of theirs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a deck has for a more urgent task."""
+
+    places: tuple[Place, ...]
+    coming: tuple[str, ...]
+    """GPUs, or slots on them, that come free already: their tasks are making way."""
+
+
 def want(deck: Deck, task: Task, at: float) -> Want | None:
     """None: other GPUs would not help it now."""
     if deck.cluster or deck.on_cpu or starts_barred(deck, at) is not None:
@@ -58,8 +69,17 @@ def want(deck: Deck, task: Task, at: float) -> Want | None:
         return None
     free = [gpu for uuid in gpus if not (gpu := deck.gpus[uuid]).claimed and crowd(gpu, need) is None]
     fresh = [gpu for gpu in free if not gpu.used][: max(0, usable_limit(deck) - len(in_use(deck)))]
-    kept = tuple(gpu.uuid for gpu in free if gpu.used or gpu in fresh) if need.gpus > 1 else ()
-    return Want(need.gpus, tuple(gpus), task.effective, kept, need.alone or need.memory_mib is not None)
+    had = tuple(gpu.uuid for gpu in free if gpu.used or gpu in fresh)
+    claimed = tuple(uuid for uuid in gpus if deck.gpus[uuid].claimed)
+    whole = need.alone or need.memory_mib is not None
+    return Want(need.gpus + _ahead(deck, task, at), tuple(gpus), task.effective, had, claimed, whole)
+
+
+def _ahead(deck: Deck, task: Task, at: float) -> int:
+    """GPUs that what is next before it still waits for."""
+    others = (deck.tasks[index] for index in deck.next_tasks if index != task.index)
+    before = [other for other in others if deck.key_of(other) < deck.key_of(task)]
+    return sum(need_of(deck, other).gpus for other in before if could_have(deck, other, at))
 
 
 def candidates(deck: Deck) -> list[tuple[Task, Attempt]]:
@@ -88,9 +108,22 @@ def work_lost_s(task: Task, attempt: Attempt, changed_wall: float | None, wall: 
     return max(0.0, wall - attempt.wall) if resumed else None
 
 
-def places(deck: Deck, lost_s: Mapping[str, float], *, whole: bool) -> list[Place]:
-    """What can be had. *lost_s*: by token, of the `candidates` that have a checkpoint. *whole*: GPUs that nothing else
-    is on then, as another deck needs them; else slots."""
+def offer(deck: Deck, lost_s: Mapping[str, float], *, whole: bool) -> Offer:
+    """*lost_s*: by token, of the `candidates` that have a checkpoint. *whole*: GPUs that nothing else is on then, as
+    another deck needs them; else slots."""
+    ending = [attempt for task in deck.active.values() if (attempt := task.attempt()) and _makes_way(task)]
+    coming = [uuid for attempt in ending for uuid in attempt.gpus]
+    if whole:
+        tokens = {attempt.token for attempt in ending}
+        coming = [gpu.uuid for gpu in deck.gpus.values() if gpu.holders and gpu.holders.keys() <= tokens]
+    return Offer(tuple(_places(deck, lost_s, whole=whole)), tuple(coming))
+
+
+def _makes_way(task: Task) -> bool:
+    return isinstance(task.phase, (Stopping, Closing)) and task.phase.why == "preempted"
+
+
+def _places(deck: Deck, lost_s: Mapping[str, float], *, whole: bool) -> list[Place]:
     found: dict[tuple[str, ...], Place] = {}
     for _, attempt in candidates(deck):
         beside = {token for gpu in deck.gpus_of(attempt) for token in gpu.holders} if whole else {attempt.token}

@@ -65,7 +65,7 @@ class PauseArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by: str = "user"
 
 
-class PlacesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OfferArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     whole: bool = False
     """GPUs that nothing else of the deck is on then; else a slot will do."""
 

@@ -16,7 +16,7 @@ from ..core.events import RetryOptions
 from ..core.explain import explain
 from ..core.inputs import GpuVerb, Preempt, Verb
 from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
-from ..core.preempt import candidates, places, want, work_lost_s
+from ..core.preempt import candidates, offer, want, work_lost_s
 from ..errors import UsageError
 from ..live.change import ChangeArgs
 from ..live.reading import Given
@@ -31,8 +31,8 @@ from .pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
 from .requested import (
     GpuArgs,
     NoArgs,
+    OfferArgs,
     PauseArgs,
-    PlacesArgs,
     PreemptArgs,
     PriorityArgs,
     RetryArgs,
@@ -118,8 +118,8 @@ class Requests:
                 names = self._to(TasksArgs, args).tasks
                 at = self._clock.now().boot_s
                 return [msgspec.to_builtins(want(self._deck, task, at)) for task in self._tasks(names)]
-            case "places":
-                return await self._places(whole=self._to(PlacesArgs, args).whole)
+            case "offer":
+                return await self._offer(whole=self._to(OfferArgs, args).whole)
             case "preempt":
                 asked = self._to(PreemptArgs, args)
                 preempt = Preempt(asked.tokens, asked.by)
@@ -211,7 +211,7 @@ class Requests:
         at = self._clock.now().boot_s
         return [msgspec.to_builtins(obstacle) for obstacle in explain(self._deck, task, at, hour)]
 
-    async def _places(self, *, whole: bool) -> list[Any]:
+    async def _offer(self, *, whole: bool) -> Any:
         """What a more urgent task could have, and at which price."""
         able = candidates(self._deck)
         when = {attempt.token: task.spec.on_card(attempt.card_mib).resume for task, attempt in able}
@@ -221,7 +221,7 @@ class Requests:
             for task, attempt in candidates(self._deck)
             if (lost := work_lost_s(task, attempt, changed.get(attempt.token), self._clock.now().wall_s)) is not None
         }
-        return [msgspec.to_builtins(place) for place in places(self._deck, lost_s, whole=whole)]
+        return msgspec.to_builtins(offer(self._deck, lost_s, whole=whole))
 
     def _details(self, task: Task) -> Any:
         at = self._clock.now().boot_s

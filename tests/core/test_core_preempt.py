@@ -11,9 +11,9 @@ from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Launch, Stop, Warn
 from gpudeck.engine.core.phases import Queued
-from gpudeck.engine.core.preempt import Place, Want, candidates, cheapest, places, want, work_lost_s
+from gpudeck.engine.core.preempt import Place, Want, candidates, cheapest, offer, want, work_lost_s
 from gpudeck.engine.core.spec import DeckSettings, Halt, Resume, TaskSpec
-from gpudeck.engine.logs.described import describe
+from tests.inside.core import describe
 
 ON = Resume("python train.py --resume", ("/ckpt",))
 
@@ -46,8 +46,12 @@ def able_names(found: World) -> list[str]:
 def had(found: World, *, whole: bool = False, **lost_s: float) -> list[tuple[str, ...]]:
     """Who would have to end for each place, the cheapest first. By name, what each would lose."""
     by_token = {token(found, name): lost for name, lost in lost_s.items()}
-    offers = sorted(places(found.deck, by_token, whole=whole), key=lambda place: place.lost_s)
+    offers = sorted(offer(found.deck, by_token, whole=whole).places, key=lambda place: place.lost_s)
     return [tuple(sorted(place.tasks)) for place in offers]
+
+
+def coming(found: World) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return offer(found.deck, {}, whole=False).coming, offer(found.deck, {}, whole=True).coming
 
 
 # -- who is taken -----------------------------------------------------------------------------------------------------
@@ -130,7 +134,7 @@ def test_another_deck_gets_a_card_only_where_all_on_it_can_be_gone_on_from() -> 
 
 def test_a_place_of_several_costs_what_all_of_them_lose() -> None:
     found = world(able("a"), able("b", priority=7), gpus=1, slots=2)
-    (whole,) = places(found.deck, {token(found, "a"): 5.0, token(found, "b"): 3.0}, whole=True)
+    (whole,) = offer(found.deck, {token(found, "a"): 5.0, token(found, "b"): 3.0}, whole=True).places
     assert (whole.lost_s, whole.priority, whole.gpus) == (8.0, 7, frozenset({"GPU-0"}))
 
 
@@ -152,7 +156,7 @@ def test_a_queued_task_wants_the_gpus_that_other_decks_have() -> None:
     found.sample()
     found.begin()
     found.sample()
-    assert wanted(found) == Want(2, ("GPU-0", "GPU-1"), 1001, ("GPU-1",))
+    assert wanted(found) == Want(2, ("GPU-0", "GPU-1"), 1001, ("GPU-1",), ("GPU-0",))
 
 
 def test_what_is_kept_free_for_others_is_not_kept_for_a_task_on_several() -> None:
@@ -178,6 +182,26 @@ def test_no_gpu_would_help_a_task_of_a_paused_deck() -> None:
     found = world(able("a"), spec("eval"))
     found.verb("pause")
     assert wanted(found) is None
+
+
+def test_a_task_that_is_next_counts_those_that_are_so_before_it() -> None:
+    found = world(able("a"), able("b"), urgent("e1"), urgent("e2"), spec("eval"), gpus=2, begin=False)
+    found.verb("priority", "a", "b", value=2000)
+    found.begin()
+    assert found.running() == {"a": (0,), "b": (1,)}
+    assert [each and each.count for each in (wanted(found, "e1"), wanted(found, "e2"))] == [1, 2]
+
+
+def test_what_makes_way_already_is_told_until_it_has_gone() -> None:
+    found = world(able("a"), able("b"), gpus=1, slots=2)
+    assert coming(found) == ((), ())
+    preempt(found, "a")
+    assert coming(found) == (("GPU-0",), ()), "for a slot, and for the whole card"
+    preempt(found, "b")
+    assert coming(found) == (("GPU-0", "GPU-0"), ("GPU-0",))
+    found.end("a", 143)
+    found.end("b", 143)
+    assert coming(found) == ((), ())
 
 
 # -- what becomes of it -----------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What the tests of tests/core use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.adapters.slurm.cluster import ClusterView, Gpus, Partition, UserJob
+from gpudeck.engine.logs.described import describe
 from gpudeck.engine.logs.files import AttemptPaths
 from gpudeck.engine.report.forecasts import Forecasts
 from gpudeck.engine.report.numbers import counts_of
