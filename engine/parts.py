@@ -20,6 +20,7 @@ from .adapters.state.environments import own_environments
 from .adapters.state.lock import this_machine
 from .adapters.state.mounts import on_network
 from .attempts.attempts import Attempts
+from .attempts.container import chosen
 from .attempts.environment import Box
 from .attempts.following import Following
 from .attempts.writer import AttemptJsonWriter
@@ -91,6 +92,8 @@ def box_of(opened: OpenDeck, lost: set[str], notice: Notice, code: Code | None) 
         own_environment=own_environments(opened.state.path),
         code=code,
         across=None if opened.gpus.allocation is None else partial(across, opened.gpus.allocation),
+        container=chosen(opened.deck.settings.container, opened.environment),
+        folder=os.path.dirname(opened.file.path),
         job_samples=control_folder(opened.deck.settings.log_dir),
     )
 
@@ -128,6 +131,7 @@ def launcher_of(
         look=lambda uuids: sample_once(NvmlProbe(), uuids),
         same_boot=opened.same_boot,
         same_namespace=opened.same_namespace,
+        environment=opened.environment,
     )
 
 

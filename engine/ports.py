@@ -107,6 +107,8 @@ class StartOrder:
     """UUIDs of its GPUs."""
     job: JobOrder | None = None
     """None: it runs on this box."""
+    container: str = ""
+    """The program whose daemon runs its processes, which are not below ours; empty: they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class Known:
     task: str = ""
     job: str = ""
     """The cluster's id of it; empty: none was recorded."""
+    container: str = ""
+    """As in `StartOrder`."""
 
 
 _T = TypeVar("_T")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from .adapters import host
 from .attempts.attempts import Attempts
+from .attempts.container import BY_DAEMON
 from .core.apply_run import BY_HAND
 from .core.events import Fate, OptionsChanged, RunStarted, ShardsFixed
 from .core.phases import Failed, Unknown
@@ -80,7 +81,9 @@ class TakeUp:
             attempt = task.attempt()
             pid, ticks = (attempt.pid, attempt.start_ticks) if attempt is not None else (0, 0)
             job = attempt.job if attempt is not None else ""
-            known.append(Known(token, pid, ticks, task.begun_policy.leftovers, start.gpus, task.name, job))
+            program, leftovers = self._attempts.planner.container(task.begun_spec), task.begun_policy.leftovers
+            container = program if program in BY_DAEMON else ""
+            known.append(Known(token, pid, ticks, leftovers, start.gpus, task.name, job, container))
             self._reporter.adopt(start)
         fates = self._launcher.recover(known)
         self._reporter.ended_meanwhile([token for token, fate in fates.items() if fate == "ended"])

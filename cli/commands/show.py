@@ -83,10 +83,11 @@ def _command(task: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _launch(task: dict[str, Any]) -> list[tuple[str, str]]:
     """What starts its processes, ready for a shell."""
-    launch = task.get("launch")
+    launch, image = task.get("launch"), task.get("image")
+    inside = [("image", f"{image}  (in {task['container']})")] if image else []
     if not launch:
-        return []
-    return [("launch", plural(launch["ranks"], "rank")), ("executes", command_text(launch["command"]))]
+        return inside
+    return [*inside, ("launch", plural(launch["ranks"], "rank")), ("executes", command_text(launch["command"]))]
 
 
 def _running(running: dict[str, Any] | None) -> list[Line]:

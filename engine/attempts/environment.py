@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..core.spec import TaskSpec
+from .container import Program
 
 if TYPE_CHECKING:  # who only looks for environments makes no copies
     from ..snapshot.code_versions import Code
@@ -56,6 +57,10 @@ class Box:
     """Where tasks run copies of their code; None: they run it itself."""
     across: Across | None = None
     """None: all run here."""
+    container: Program | None = None
+    """What runs tasks with an image; None: nothing is there."""
+    folder: str = ""
+    """The task file's."""
     job_samples: str = ""
     """The folder in which jobs of a cluster tell what they use of their GPUs."""
 

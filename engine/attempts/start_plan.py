@@ -4,6 +4,7 @@ people."""
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from ..globs import matches
 from ..logs.files import AttemptPaths, Link, LogFolder
 from ..ports import JobOrder, StartOrder
 from ..taskfile.command import RuntimeValues, asked, finish, shell, told
+from .container import Container, bare, contained, visible_inside
 from .environment import THREADS, Box, attempt_environment, launching_python
 from .launching import Ranks, gpus_each, job_order, launch_env, launched, ranks_of, threads_each
 from .outputs import OutputStamp, stamp_outputs
@@ -53,6 +55,8 @@ class StartPlan:
     """What the file and a retry by hand give, placeholders filled."""
     ranks: Ranks | None
     """Who starts its processes; None: the command is executed itself."""
+    container: Container | None
+    """None: it runs on the box itself."""
     threads: int | None
     """Cores for the libraries of each process; None: nobody knows before it runs."""
     own: Mapping[str, str] | None
@@ -75,7 +79,7 @@ class StartPlan:
         return tuple(mask(word, self.secrets) for word in self.argv)
 
     def executed(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """*command* with what starts it around it."""
+        """*command* with what starts its ranks around it."""
         if self.ranks is None:
             return command
         python = launching_python(self.spec, self.own)
@@ -120,6 +124,8 @@ class StartPlan:
             said = {name for name, _ in env}
             env += [each for each in launch_env(self.ranks, spec, paths).items() if each[0] not in said]
             launcher = {"launched": masked_command(self.executed(shown)), "ranks": self.ranks.total}
+        if self.container is not None:
+            launcher |= {"image": self.container.image, "container": self.container.program}
         return {
             "task": spec.name,
             "attempt": launch.attempt,
@@ -174,10 +180,12 @@ class Planner:
         resume = task.begun_spec.on_card(launch.card_mib).resume
         resumes = launch.may_resume and resume is not None and _is_there(resume.when)
         plan = self._plan(task, launch, own, resumes=resumes)
+        place = code.place(task.name) if code is not None else None
         return replace(
             plan,
             started_wall=attempt.wall if attempt is not None else 0.0,
-            place=code.place(task.name) if code is not None else None,
+            place=place,
+            container=self._container(plan.spec, place),
             before=stamp_outputs(plan.spec.outputs),
         )
 
@@ -201,21 +209,43 @@ class Planner:
         sizes = [self._deck.gpus[uuid].total_mib for uuid in launch.gpus if uuid in self._deck.gpus]
         if self._box.across is not None:
             argv = self._box.across(launch.gpus, spec.resources.cpus, spec.resources.memory_mib, argv) or argv
+        mem = min((size for size in sizes if size is not None), default=None)
+        visible, container = None if self._by_slurm(launch) else self._box.visible(launch.gpus), plan.container
+        if container is None:
+            env = plan.environment(self._box.environment, gpu_mem_mib=mem, cuda_visible_devices=visible)
+        else:
+            argv, env = self._contained(plan, container, argv, visible or "", mem)
         return StartOrder(
             token=launch.token,
             argv=argv,
-            env=plan.environment(
-                self._box.environment,
-                gpu_mem_mib=min((size for size in sizes if size is not None), default=None),
-                cuda_visible_devices=None if self._by_slurm(launch) else self._box.visible(launch.gpus),
-            ),
+            env=env,
             cwd=plan.cwd,
             stdout=plan.paths.out,
             stderr=plan.paths.err,
             leftovers=spec.policy.leftovers,
             claims=launch.gpus,
             job=self._job(task, plan) if self._deck.cluster else None,
+            container=container.program if container is not None and container.by_daemon else "",
         )
+
+    def _contained(
+        self, plan: StartPlan, container: Container, argv: tuple[str, ...], visible: str, mem: int | None
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Its command has the task's own variables and ours, of the shell's those that the task requires."""
+        outside = self._box.environment if plan.own is None else plan.own
+        required = {name: outside[name] for name in plan.spec.env_required if name in outside}
+        real = () if self._deck.settings.simulated else plan.launch.gpus
+        seen = visible_inside(visible, len(real)) if container.by_daemon and real else visible
+        env = replace(plan, own=None).environment(required, gpu_mem_mib=mem, cuda_visible_devices=seen)
+        user = os.geteuid(), os.getegid()
+        return contained(container, argv, env, outside, cwd=plan.cwd, gpus=real, user=user)
+
+    def _container(self, spec: TaskSpec, place: Place | None = None) -> Container | None:
+        if not spec.extras.image:
+            return None
+        cwd, copy = (spec.cwd, ()) if place is None else (place.cwd, (place.path,))
+        folders = bare([*copy, cwd, self._box.folder or cwd, self._deck.settings.log_dir])
+        return Container(self._box.container or "docker", spec.extras.image, folders, spec.extras.mounts)
 
     def _plan(self, task: Task, launch: Launch, own: Mapping[str, str] | None, *, resumes: bool = False) -> StartPlan:
         """*resumes*: it goes on from an earlier attempt, where the task says how."""
@@ -250,6 +280,7 @@ class Planner:
             argv=argv,
             env=(*env, *launch.env),
             ranks=ranks,
+            container=self._container(spec),
             threads=self._threads(spec, ranks, gpus),
             own=own,
             secrets=self._secrets if own is None else secrets_in(own),
@@ -296,6 +327,10 @@ class Planner:
             plan.ranks.total,
         )
 
+    def container(self, spec: TaskSpec) -> str:
+        """The program that runs it, as it has an image; "": none does."""
+        return found.program if (found := self._container(spec)) is not None else ""
+
     def hiding(self, task: Task) -> Callable[[str], str]:
         """What takes secrets of the task's environment out of a text."""
         return partial(mask, secrets=self._newest(task).secrets)
@@ -331,8 +366,10 @@ class Planner:
         return None
 
     def _gpu_ids(self, spec: TaskSpec, launch: Launch) -> tuple[str, ...]:
-        """Where Slurm gives them to the task, as one that sees only its own counts them."""
-        if self._by_slurm(launch):
+        """Where Slurm or a container gives them to the task, as one that sees only its own counts them."""
+        container = self._container(spec)
+        inside = container is not None and container.by_daemon and not self._deck.settings.simulated
+        if self._by_slurm(launch) or inside:
             return tuple(map(str, range(self._gpu_count(spec, launch))))
         return tuple(str(self._box.index_of.get(uuid, uuid)) for uuid in launch.gpus)
 

@@ -253,6 +253,10 @@ class Extras:
     prune: Prune | None = None
     slurm: tuple[tuple[str, object], ...] = ()
     """The task's own slurm table, over the deck's."""
+    image: str = ""
+    """Of the container that it runs in; empty: in none."""
+    mounts: tuple[str, ...] = ()
+    """What of the box its container sees beside its own folders: an absolute path, or HOST:INSIDE or HOST:INSIDE:ro."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,6 +454,8 @@ class DeckSettings:
     """Jobs at once that a cluster is given."""
     snapshot: bool = False
     """Tasks run a copy of their repository as it is when they are asked for."""
+    container: Literal["auto", "docker", "podman", "apptainer"] = "auto"
+    """What runs tasks with an image; "auto": the first that is there."""
     notify: Notify = Notify()
     budget: Budget = Budget()
 

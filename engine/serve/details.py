@@ -137,6 +137,10 @@ class TaskDetails:
     """What starts its processes; None: `command` is executed itself."""
     gpu_memory: str = ""
     """What it asks for on each of its cards, and why; empty: nothing."""
+    image: str = ""
+    """Of the container that it runs in; empty: in none."""
+    container: str = ""
+    """What runs that."""
     given: Mapping[str, str] = field(default_factory=dict[str, str])
     """What `retry --set` has put in the place of the file's values."""
 
@@ -150,9 +154,11 @@ def details_of(
     command: Command,
     launch: ShownLaunch | None = None,
     hide: Callable[[str], str] = str,
+    container: str = "",
 ) -> TaskDetails:
     """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *command*
-    and *launch* are as people are to see them; *hide* takes secrets out of a text."""
+    and *launch* are as people are to see them; *hide* takes secrets out of a text; *container* is what runs its
+    image."""
     spec = task.spec
     return TaskDetails(
         name=spec.name,
@@ -188,6 +194,8 @@ def details_of(
         running=_running(deck, task, paths, index_of, at, hide),
         attempts=_attempts(task, paths, index_of, hide),
         gpu_memory=memory_in_words(deck, task),
+        image=spec.extras.image,
+        container=container,
         given=dict(spec.given),
     )
 

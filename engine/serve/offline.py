@@ -222,6 +222,7 @@ class OfflineLook:
         return list(dict.fromkeys(task for obstacle in obstacles for task in obstacle.tasks))
 
     def details(self, name: str) -> dict[str, Any]:
+        from ..attempts.container import chosen
         from ..attempts.environment import Box
         from ..attempts.start_plan import Planner
         from .details import details_of  # with all that attempts are made of
@@ -230,10 +231,13 @@ class OfflineLook:
         deck, task = offline.deck, offline.deck.by_name[name]
         if self._commands is None:
             box = Box(offline.environment, lambda _: "", offline.index_of, cpus_each=0, cores=host.cores())
+            box.container = chosen(deck.settings.container, offline.environment)
             self._commands = Planner(deck, offline.logs, box)
         told, at = self._commands, host.boottime_s()
         command, launch, hiding = told.command(task), told.launcher(task), told.hiding(task)
-        found = details_of(deck, task, offline.paths, offline.index_of, at, command, launch, hiding)
+        found = details_of(
+            deck, task, offline.paths, offline.index_of, at, command, launch, hiding, told.container(task.spec)
+        )
         waits = ["an engine" if text == _NO_ENGINE else text for text in self.explain(name)] if found.waits_for else []
         return {**msgspec.to_builtins(found), "waits_for": waits}
 

@@ -235,6 +235,7 @@ class Requests:
                 self._attempts.planner.command(task),
                 self._attempts.planner.launcher(task),
                 self._attempts.planner.hiding(task),
+                self._attempts.planner.container(task.spec),
             )
         )
 

@@ -152,12 +152,14 @@ def _env_value(text: str) -> str:
 # -- its identity ------------------------------------------------------------------------------------------------------
 
 
-def fingerprint(command: Command, env: Sequence[tuple[str, str | None]], files: str = "") -> str:
-    """Hash of what determines a result: the command, the variables that count, the digest of fingerprint_files.
+def fingerprint(command: Command, env: Sequence[tuple[str, str | None]], files: str = "", image: str = "") -> str:
+    """Hash of what determines a result: the command, the variables that count, the digest of fingerprint_files, the
+    image that it runs in.
 
     `ascii` writes the same text under every Python and locale, and no two different values alike.
     """
-    return blake2b(ascii((command, sorted(env), files)).encode("ascii"), digest_size=_BYTES).hexdigest()
+    said = (command, sorted(env), files, image) if image else (command, sorted(env), files)
+    return blake2b(ascii(said).encode("ascii"), digest_size=_BYTES).hexdigest()
 
 
 @lru_cache(maxsize=1024)
@@ -226,7 +228,7 @@ def finish(
     command, env = work.command, work.env
     text = _texts(spec, values)
     if isinstance(command, str):
-        argv = (shell(), "-c", fill_shell(command, text))
+        argv = ("bash" if spec.extras.image else shell(), "-c", fill_shell(command, text))
     elif any("\0" in word for word in command):
         argv = tuple(fill_markers(word, text) for word in command)
     else:

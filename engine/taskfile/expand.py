@@ -9,7 +9,7 @@ from typing import cast
 
 from ..core.spec import SAME, Asks, CardWork, Command, Extras, Metric, Policy, Resources, Resume, TaskSpec, Work
 from .check import check_name
-from .command import fingerprint
+from .command import Python, fingerprint
 from .fit import with_all_gpus
 from .keys import EXECUTED, Change, Context, EntryKeys, Row, Table
 from .kinds import record
@@ -23,7 +23,7 @@ Shard = tuple[int, int]
 """A shard's number, from 0, and how many there are."""
 Variables = Mapping[str, "str | None"]
 
-_EXTRAS = frozenset({"launch", "nproc", "nodes", "progress", "metrics", "watch", "prune", "slurm"})
+_EXTRAS = frozenset({"launch", "nproc", "nodes", "progress", "metrics", "watch", "prune", "slurm", "image", "mounts"})
 _NO_EXTRAS = Extras()
 _MAX_CHARACTERS = 2**30
 NEXT_PRIORITY = 1000
@@ -95,8 +95,11 @@ class Expansion:
             context.disabled_rounds.add((cast("str", get("group", "")), cast("int", get("round", 0))))
             return None
         cwd, python, files = context.checker.source.folder, context.python, ""
+        image = cast("str", get("image", ""))
         with entry.noting("python", where):
-            cwd, python = context.place(get("cwd"), get("python"))
+            cwd, python = context.place(get("cwd"), None if image else get("python"))
+        if image:  # it has a Python of its own
+            python = Python(cast("str", get("python", "python3")))
         with entry.noting("fingerprint_files", where):
             patterns = cast("tuple[str, ...]", get("fingerprint_files", ()))
             files = context.digest(patterns, cwd) if patterns else ""
@@ -116,7 +119,7 @@ class Expansion:
             entry=entry.values["name"],
             position=position,
             work=plain.work,
-            fingerprint=self._fingerprint(plain.work, files, shard),
+            fingerprint=self._fingerprint(plain.work, files, shard, image),
             resources=context.share(record(Resources, said)),
             policy=policy,
             cwd=cwd,
@@ -238,11 +241,11 @@ class Expansion:
             [replace(work, profile=card.name, min_mib=card.min_mib) for work, card in zip(made, cards, strict=True)]
         )
 
-    def _fingerprint(self, work: Work, files: str, shard: Shard | None) -> str:
+    def _fingerprint(self, work: Work, files: str, shard: Shard | None, image: str) -> str:
         """A shard does other work than its siblings, though the command may be the same."""
         own = work.env if shard is None else work.env[:-2]
         counted = [(name, text) for name, text in own if not self.keys.ignores(name)]
-        return fingerprint(work.command, [*counted, *work.env[len(own) :]], files)
+        return fingerprint(work.command, [*counted, *work.env[len(own) :]], files, image)
 
     def _count(self, work: Work) -> None:
         """Count the text that was made for one task alone."""
@@ -269,7 +272,8 @@ class Expansion:
         metrics = tuple(
             [replace(metric, file=os.path.join(cwd, metric.file)) if metric.file else metric for metric in read]
         )
-        return self.context.share(record(Extras, said, metrics=metrics, slurm=slurm))
+        mounts = _below(cwd, cast("tuple[str, ...]", said.get("mounts", ())))
+        return self.context.share(record(Extras, said, metrics=metrics, slurm=slurm, mounts=mounts))
 
 
 def _over(change: Change, rung: Change) -> Change:

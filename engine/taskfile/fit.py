@@ -242,6 +242,8 @@ def why_not(task: TaskSpec, *, on_slurm: bool, in_job: bool) -> Iterator[tuple[s
     """Keys that ask for what there is not with this backend, each with what to say. *in_job*: we run inside a Slurm
     job, of which a task on this box can be a step."""
     extras, wanted = task.extras, task.resources.gpus
+    if extras.image and on_slurm:
+        yield "image", "is for tasks on this box: on Slurm the command itself starts the container"
     if on_slurm:
         if wanted == "all" and not gpus_in(dict(extras.slurm).get("gres")):
             yield "gpus", 'gpus = "all" needs slurm.gres to say how many a node has: gres = "gpu:8", or write gpus = 8'

@@ -468,6 +468,8 @@ def _contradict(said: Table, *, on_slurm: bool) -> Iterator[_Contradiction]:
             if metric.name == prune.name and metric.best not in ("last", prune.metric.rpartition(":")[2]):
                 words = f'has metric = "{prune.metric}", but metrics.{metric.name} has best = "{metric.best}"'
                 yield "prune", words, ("metrics",)
+    if said.get("mounts") and not said.get("image"):
+        yield "mounts", "says nothing without image", ("image",)
     if "nproc" in said and said.get("launch", "command") == "command":
         yield "nproc", 'says nothing with launch = "command"', ("launch",)
 

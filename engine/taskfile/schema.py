@@ -263,6 +263,7 @@ DECK: Table = keys_of(
     backend=Key("what runs tasks: this box, or a cluster"),
     state_dir=Key("where the deck's state lives", kinds.text(what="a path")),
     snapshot=Key("tasks run a copy of their git repository as it is when the run starts"),
+    container=Key("what runs tasks with an image; auto: the first that is there"),
 )
 
 _MATRIX: Mapping[str, object] = {
@@ -372,6 +373,11 @@ TASK: Table = keys_of(
         default="[]",
     ),
     slurm=Key("over [slurm]; max_submitted only there", _table("slurm"), default="{}"),
+    image=Key("runs in a container of this image", kinds.text(what="an image"), default="none"),
+    mounts=Key(
+        "more of the box that its container sees: a path, HOST:INSIDE or HOST:INSIDE:ro",
+        kinds.texts(what="list of paths", example="~/datasets"),
+    ),
     tags=Key("for selectors: tag:baseline", kinds.texts(example="baseline")),
 )
 

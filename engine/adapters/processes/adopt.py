@@ -156,7 +156,7 @@ class Recovery:
         process = proc.stat(attempt.pid)
         same = process is not None and process.start_ticks == attempt.start_ticks
         attempt.child = same and process is not None and process.ppid == os.getpid()
-        attempt.own = attempt.child and self.own_orphans
+        attempt.own = attempt.child and self.own_orphans and not attempt.container
 
     def _adopt(self, attempt: Attempt, known: Known) -> Fate:
         self._claim_kinship(attempt)
@@ -221,7 +221,10 @@ class Recovery:
 
 def _attempt(known: Known, path: str, pid: int, start_ticks: int) -> Attempt:
     relayed = any(map(node_of, known.claims))
-    return Attempt(known.token, path, pid, start_ticks, known.leftovers, child=False, own=False, relayed=relayed)
+    return Attempt(
+        known.token, path, pid, start_ticks, known.leftovers, child=False, own=False, relayed=relayed,
+        container=known.container,
+    )  # fmt: skip
 
 
 def _earliest_start(known: Known, wrapper: Record) -> int:

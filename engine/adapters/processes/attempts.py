@@ -20,6 +20,7 @@ from . import proc, record, spawn_error
 from .members import Attempt, Members, Orphans, Picture, found_in, picture, reap, search, split, walk
 from .proc import Features, Stat
 from .record import Record
+from .removal import Removals
 from .stop import Stopping
 from .wrapper import NO_FORK, UNABLE
 
@@ -41,6 +42,7 @@ class Attempts:
         watcher: Watcher,
         background: Background,
         features: Features,
+        environment: Mapping[str, str] = os.environ,
     ) -> None:
         self.by_token: dict[str, Attempt] = {}
         self.orphans = Orphans(
@@ -55,6 +57,7 @@ class Attempts:
         self._sink = sink
         self._watcher = watcher
         self._background = background
+        self._removals = Removals(loop, environment)
         self.children_files = features.children_files
         self._lag_s = proc.uptime_lag_s()
         self._stops: dict[str, Stopping] = {}
@@ -151,6 +154,7 @@ class Attempts:
         for pending in (*self._looks.values(), *self._stops.values()):
             pending.cancel()
         self.orphans.close()
+        self._removals.close()
         self.by_token.clear()
 
     # -- the end of the leader -----------------------------------------------------------------------------------------
@@ -207,6 +211,8 @@ class Attempts:
         if attempt.leader_ended or attempt.token not in self.by_token:
             return
         attempt.leader_ended = True
+        if code is not None and code < UNABLE and attempt.token not in self._stops:
+            self._removals.not_needed(attempt.token)  # its client waited for the container's end
         self._sink(LeaderExited(attempt.token, code, at or boottime_s(), signal, why))
         self.orphans.leader_ended(attempt)
         self._tell_stop(attempt)
@@ -307,6 +313,7 @@ class Attempts:
         if self.by_token.pop(token, None) is None:
             return
         self.orphans.release(token)
+        self._removals.forget(token)
         self._pauses.pop(token, None)
         for pending in (self._stops.pop(token, None), self._looks.pop(token, None)):
             if pending is not None:
@@ -343,12 +350,21 @@ class Attempts:
         left = tuple(sorted(members.protected))
         if attempt.leftovers == "leave" and attempt.token not in self._stops:
             self._gone(attempt, left_behind=tuple(sorted((*members.signalled, *members.protected))))
+        elif not members.signalled and attempt.container:
+            self._removals.remove(attempt, partial(self._removed, attempt, left))
         elif not members.signalled:
             self._gone(attempt, left_behind=left)
         else:
             self._look_later(attempt)
             if not attempt.own:
                 self._watch_survivor(attempt, next(iter(members.signalled.values())))
+
+    def _removed(self, attempt: Attempt, left: tuple[int, ...], gone: bool) -> None:
+        """Whether its container is no more, as the program says."""
+        if gone:
+            self._gone(attempt, left_behind=left)
+        elif attempt.token in self.by_token:
+            self._look_later(attempt)
 
     def _look_later(self, attempt: Attempt) -> None:
         """Ends of orphans wake us; the rest, as a process that came to have a terminal, is seen from time to time."""

@@ -18,12 +18,14 @@ from ..watch import Watcher, send
 from . import proc, record
 from .adopt import Look, Recovery
 from .attempts import Attempts, Everybody
-from .members import Attempt
+from .members import Attempt, inside
 from .proc import Features
 from .wrapper import Spawner
 
 _SWEEP_S = 10.0
 _LEARN_S = 0.1
+_LOOKS_S = (0.5, 2.0, 5.0)
+"""When the processes of a container are looked for: what is on its GPUs would be a stranger's."""
 _LATE_S = 60.0
 _GONE = ("never ran", "lost")
 
@@ -48,11 +50,12 @@ class LocalLauncher:
         same_boot: bool = True,
         same_namespace: bool = True,
         features: Features | None = None,
+        environment: Mapping[str, str] = os.environ,
     ) -> None:
         """Record files lie in *attempts_dir*. *claims* claims GPUs, where it is given, and is closed with this.
         *look* reads GPUs: without it nothing on them speaks against an attempt's being lost. *same_boot* and
         *same_namespace* (of pids) tell whether attempts that are to be recovered were started where this process runs.
-        *features*: what to make use of; default: probed."""
+        *features*: what to make use of; default: probed. *environment*: what container programs are called in."""
         os.makedirs(attempts_dir, mode=0o700, exist_ok=True)
         self._dir = attempts_dir
         self._sink = sink
@@ -61,7 +64,7 @@ class LocalLauncher:
         features = features or proc.probe()
         self._watcher = Watcher(loop, pidfd=features.pidfd)
         self._background = Background(loop)
-        self._attempts = Attempts(loop, self._tell, self._watcher, self._background, features)
+        self._attempts = Attempts(loop, self._tell, self._watcher, self._background, features, environment)
         self._recovery = Recovery(
             self._attempts,
             loop,
@@ -85,12 +88,15 @@ class LocalLauncher:
         pid, start_ticks = self._spawn(order, path)
         self._attempts.follow(
             Attempt(
-                order.token, path, pid, start_ticks, order.leftovers, child=True, own=self._subreaper,
+                order.token, path, pid, start_ticks, order.leftovers, child=True,
+                own=self._subreaper and not order.container, container=order.container,
                 started_s=started_s, cwd=order.cwd, stdout=order.stdout, stderr=order.stderr,
                 relayed=any(map(node_of, order.claims)),
             )
         )  # fmt: skip
         self._keep_sweeping()
+        for delay_s in _LOOKS_S if order.container else ():
+            self._loop.call_later(delay_s, self._attempts.look_for_strays)
         return pid, start_ticks
 
     def recover(self, attempts: Sequence[Known]) -> Mapping[str, Fate]:
@@ -116,7 +122,8 @@ class LocalLauncher:
         attempt = self._attempts.by_token.get(token)
         if attempt is None:
             return 0
-        members = self._attempts.descendants(attempt).signalled.values()
+        found = self._attempts.descendants(attempt).signalled
+        members = inside(found, leader=False) if attempt.container else found.values()
         listening = [p for p in members if p.pid != attempt.pid and proc.catches(p.pid, signal)]
         return sum(send(process.pid, process.start_ticks, signal) for process in listening)
 

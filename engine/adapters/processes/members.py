@@ -34,7 +34,8 @@ class Attempt:
     child: bool
     """We are the wrapper's parent."""
     own: bool
-    """Our child, and so are its orphans; False: adopted from an earlier engine, or we are no subreaper."""
+    """Our child, and so are its orphans; False: adopted from an earlier engine, in a container, or we are no
+    subreaper."""
     started_s: float = 0.0
     """CLOCK_BOOTTIME; 0: not known."""
     cwd: str = ""
@@ -51,6 +52,9 @@ class Attempt:
     leader_ended: bool = False
     survivor: Watch | None = None
     """Adopted, leader ended: one of what still lives."""
+    container: str = ""
+    """The program whose container it runs in: its processes descend from nothing of ours, and the token in their
+    environment finds them."""
     relayed: bool = False
     """It runs on another node: its leader hands signals on, and what else is here must not get them."""
     strays: dict[int, int] = field(default_factory=dict[int, int])
@@ -94,6 +98,15 @@ def split(processes: Mapping[int, Stat], session: int) -> Members:
     )
 
 
+def inside(members: Mapping[int, Stat], *, leader: bool) -> list[Stat]:
+    """Those that run in a container. Its init hands signals on to the command: with *leader* it is meant alone, else
+    what is below it, so that nobody gets a signal twice. [] also where the container's processes cannot be known."""
+    found = {pid: process for pid, process in members.items() if proc.in_namespace(pid)}
+    tops = [process for process in found.values() if process.ppid not in found]
+    below = [process for process in found.values() if process.ppid in found]
+    return tops if leader else below or tops
+
+
 def walk(roots: Collection[int], *, children_files: bool) -> dict[int, Stat]:
     """*roots* and all their descendants, parents before children."""
     return proc.descend(roots) if children_files else proc.descend_in(proc.everyone(), roots)
@@ -135,7 +148,10 @@ def found_in(picture: Picture, attempt: Attempt) -> dict[int, Stat]:
     roots = [process.pid for process in picture.processes.values() if _belongs(process, picture, attempt)]
     found = proc.descend_in(picture.processes, roots)
     found.pop(os.getpid(), None)
-    return found
+    if not attempt.container:
+        return found
+    # Its program leaves helpers that serve other containers, too, and end by themselves: a user namespace's keeper.
+    return {pid: p for pid, p in found.items() if p.session == attempt.pid or proc.in_namespace(pid)}
 
 
 def _belongs(process: Stat, picture: Picture, attempt: Attempt) -> bool:
@@ -163,6 +179,12 @@ def token_of(pid: int) -> str:
             return proc.token_in(environ)
         time.sleep(_EXEC_S)
     return ""
+
+
+def _mark_of(pid: int) -> str:
+    """The token of *pid*, or of the attempt whose container it keeps: conmon's only trace of that is its words."""
+    words = b"" if (token := token_of(pid)) else proc.read(f"/proc/{pid}/cmdline") or b""
+    return token or words.partition(b"\0-n\0gpudeck-")[2].partition(b"\0")[0].decode("utf-8", "replace")
 
 
 @dataclass(eq=False, slots=True)
@@ -296,7 +318,7 @@ class Orphans:
         orphan.watch = self._watcher.watch(process.pid, process.start_ticks, lambda: self._ended(orphan), child=True)
         if not token:
             pid = process.pid
-            self._background.submit(lambda: token_of(pid), lambda found: self._told(orphan, found))
+            self._background.submit(lambda: _mark_of(pid), lambda found: self._told(orphan, found))
 
     def _told(self, orphan: Orphan, token: str | None) -> None:
         """Its environment was read, or could not be."""

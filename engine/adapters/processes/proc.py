@@ -198,10 +198,18 @@ def exists(pid: int) -> bool:
 
 def catches(pid: int, number: int) -> bool:
     """Whether the process has a handler of its own for signal *number*."""
-    for line in (read(f"/proc/{pid}/status") or b"").splitlines():
-        if line.startswith(b"SigCgt:"):
-            return bool(int(line[7:], 16) >> (number - 1) & 1)
-    return False
+    return bool(int(_status(pid, b"SigCgt:") or b"0", 16) >> (number - 1) & 1)
+
+
+def in_namespace(pid: int) -> bool:
+    """Whether the process has another pid to itself than to us: it is in a container."""
+    return len(_status(pid, b"NSpid:").split()) > 1
+
+
+def _status(pid: int, name: bytes) -> bytes:
+    """A line of /proc/PID/status, b"" where there is none."""
+    lines = (read(f"/proc/{pid}/status") or b"").splitlines()
+    return next((line.removeprefix(name) for line in lines if line.startswith(name)), b"")
 
 
 def environ(pid: int) -> bytes | None:

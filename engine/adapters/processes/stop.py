@@ -15,7 +15,7 @@ from ...core.spec import StopScope
 from ..host import boottime_s
 from ..watch import send, send_group
 from . import proc
-from .members import Attempt
+from .members import Attempt, inside
 from .proc import Stat
 
 Members = Callable[[Callable[[dict[int, Stat]], None]], None]
@@ -54,6 +54,8 @@ class Stopping:
         self._freezes = 0
         self._frozen: set[tuple[int, int]] = set()
         self._timers: list[asyncio.TimerHandle] = []
+        self._contained = bool(attempt.container)
+        """Its processes are signalled themselves, not the client, as long as any are found."""
         self._look_s = _LOOK_FOR_COMMAND_S
         self._round_s = _FIRST_ROUND_S
         self._alone_since_s: float | None = None
@@ -101,6 +103,9 @@ class Stopping:
         """Signal the scope, but not before the command exists: the wrapper would swallow the signal."""
         if self._over or self.killing or self._group_ticks >= 0:
             return
+        if self._contained:
+            self._members(self._signal_inside)
+            return
         # While the wrapper is there its pid and group mean nobody else.
         if self._attempt.wrapper is None or not proc.is_live(*self._attempt.identity):
             self._rest()
@@ -119,6 +124,17 @@ class Stopping:
             send_group(self._group, self._number)
             send_group(self._group, signal.SIGCONT)
 
+    def _signal_inside(self, members: dict[int, Stat]) -> None:
+        """Where nobody is found in the container, as before it begins, its client hands the signal on or ends."""
+        if self._over or self.killing:
+            return
+        found = inside(members, leader=self._scope == "leader")
+        for process in found:
+            self._signal(process.pid, process.start_ticks)
+        if not found:
+            self._contained, self._scope = False, "leader"
+            self._first()
+
     def _rest(self) -> None:
         if not self._over:
             self._members(self._signal_rest)
@@ -126,7 +142,8 @@ class Stopping:
     def _signal_rest(self, members: dict[int, Stat]) -> None:
         if self._over or self.killing:
             return
-        for process in members.values():
+        others = inside(members, leader=False) if self._attempt.container else members.values()
+        for process in others:
             if process.pid != self._group and not self._was_in_group(process):
                 self._signal(process.pid, process.start_ticks)
 
