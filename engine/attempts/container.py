@@ -19,6 +19,8 @@ Program = Literal["docker", "podman", "apptainer"]
 PROGRAMS: tuple[Program, ...] = ("docker", "podman", "apptainer")
 BY_DAEMON = frozenset({"docker", "podman"})
 """Those that start a container's processes as no children of the client's."""
+_SHARED = "/dev/shm"
+"""In which loaders of data and ranks hand tensors on: a container's own has 64 MB."""
 _DOCKERS_SOCKET = "/var/run/docker.sock"
 _CLIENTS_OWN = re.compile(r"HOME|PATH|TMPDIR|(LD|XDG|DOCKER|PODMAN|CONTAINERS?|STORAGE|BUILDAH)_.*")
 
@@ -82,7 +84,7 @@ def contained(
     told = (name if name in said else f"{name}={value}" for name, value in env.items())
     words = (
         container.program, "run", "--rm", "--init", "--name", name_of(token), "--log-driver", "none",
-        "--network", "host", "--ipc", "host", *_as_user(container.program, user), *_with_gpus(container.program, gpus),
+        "--network", "host", *_as_user(container.program, user), *_with_gpus(container.program, gpus),
         *(word for bind in _binds(container) for word in ("--volume", bind)), "--workdir", cwd,
         *(word for one in told for word in ("--env", one)), container.image, *argv,
     )  # fmt: skip
@@ -105,7 +107,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _binds(container: Container) -> list[str]:
-    own = [f"{folder}:{folder}" for folder in container.folders]
+    own = [f"{folder}:{folder}" for folder in (*container.folders, *((_SHARED,) if container.by_daemon else ()))]
     return own + [mount if ":" in mount else f"{mount}:{mount}" for mount in container.mounts]
 
 
