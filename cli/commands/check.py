@@ -97,11 +97,16 @@ def _unset(file: DeckFile, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _nowhere(file: DeckFile, environment: Mapping[str, str]) -> list[str]:
-    """Folders, programs, scripts and partitions that tasks name and that are not there."""
+    """Folders, programs, scripts, images and partitions that tasks name and that are not there."""
     tasks = _selected(file)
     on_slurm = file.settings.backend == "slurm"
     missing = look_for_programs(tasks, environment, here=not on_slurm)
     found = [f"{each.task}: {each.text}: {each.remedy}" for each in missing if not each.later]
+    if any(task.extras.image for task in tasks):
+        from ...engine.doctor.containers import check_images  # asks docker and its like
+
+        troubles = [each for each in check_images(tasks, file.settings, environment) if each.level != "ok"]
+        found += [f"{each.text}: {each.remedy}" for each in troubles]
     if on_slurm:
         from .plan import unknown_partitions  # brings with it what makes jobs
 

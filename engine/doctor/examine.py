@@ -20,6 +20,7 @@ from . import gpus as cards
 from . import host, isolation, slurm
 from . import python as inside_python
 from .child import Ended, run
+from .containers import check_images
 from .finding import Finding, fail, ok, warn
 from .slurm_trial import check_trial, try_job
 from .subject import Chosen, Interpreter, Subject, check_given, choose_gpus, given_gpus, task_name
@@ -107,7 +108,9 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
         yield from _python(scene, python)
     yield from _host(scene)
     if subject.file is not None:
-        yield from check_programs(subject.tasks, base_environment(scene.environ), here=not scene.cluster)
+        base = base_environment(scene.environ)
+        yield from check_programs(subject.tasks, base, here=not scene.cluster)
+        yield from check_images(subject.tasks, subject.settings, base)
         yield from run_own(subject.file, subject.interpreters[0])
 
 

@@ -64,6 +64,8 @@ def _missing(task: TaskSpec, base: Mapping[str, str], *, here: bool) -> Iterator
     if not os.path.isdir(task.cwd):
         yield Missing(task.name, f"cwd {task.cwd} is not there", "make the folder, or change cwd", later)
         return
+    if task.extras.image:  # which has programs and scripts of its own
+        return
     if here and (trouble := _program_trouble(_program(command), task, base)):
         yield Missing(task.name, *trouble, later)
     for script in _scripts(task, base):

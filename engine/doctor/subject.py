@@ -125,6 +125,8 @@ def _interpreters(deck: DeckFile, tasks: Sequence[TaskSpec], base: Mapping[str, 
     """Each once, with the environment of its first task."""
     found: dict[tuple[str, object], Interpreter] = {}
     for task in tasks:
+        if task.extras.image:  # its Python is in there
+            continue
         key = task.python, task.python_env
         known = found.get(key) or _interpreter(deck, task, base)
         on_gpus = task.resources.gpus != 0

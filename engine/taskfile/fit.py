@@ -243,7 +243,7 @@ def why_not(task: TaskSpec, *, on_slurm: bool, in_job: bool) -> Iterator[tuple[s
     job, of which a task on this box can be a step."""
     extras, wanted = task.extras, task.resources.gpus
     if extras.image and on_slurm:
-        yield "image", "is for tasks on this box: on Slurm the command itself starts the container"
+        yield "image", "image is for tasks on this box: on Slurm the command itself starts the container"
     if on_slurm:
         if wanted == "all" and not gpus_in(dict(extras.slurm).get("gres")):
             yield "gpus", 'gpus = "all" needs slurm.gres to say how many a node has: gres = "gpu:8", or write gpus = 8'
