@@ -26,11 +26,11 @@ Variables = Mapping[str, "str | None"]
 _EXTRAS = frozenset({"launch", "nproc", "nodes", "progress", "metrics", "watch", "prune", "slurm", "image", "mounts"})
 _NO_EXTRAS = Extras()
 _MAX_CHARACTERS = 2**30
+"""Of the commands and variables of all tasks."""
 NEXT_PRIORITY = 1000
+"""Of a task with `next` that says no other."""
 NOW_PRIORITY = NEXT_PRIORITY + 1
 """Of what takes the place of a task that runs: nothing that only waits for its turn gets it."""
-"""Of a task with `next` that says no other."""
-"""Of the commands and variables of all tasks."""
 
 
 class Expansion:
