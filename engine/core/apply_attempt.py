@@ -213,6 +213,8 @@ def _judge_nodes(task: Task, fact: e.AttemptEnded, attempt: Attempt) -> None:
 
 
 def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> None:
+    # What the file has become meanwhile begins without rungs.
+    is_of_file = (fact.fingerprint or attempt.fingerprint) == task.spec.fingerprint
     if fact.outcome.reason == "oom" and not (fact.next == "queued" and not fact.charged):
         deck.learned.out_of_memory(attempt.fingerprint, attempt.reserved_mib)
     if fact.next == "queued" and not fact.charged:
@@ -229,9 +231,9 @@ def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> N
             task.node_retries += 1
         return
     elif fact.outcome.reason == "oom" and rungs_of(task, attempt):
-        task.oom_ends += 1
+        task.oom_ends += is_of_file
     elif fact.outcome.reason == "timeout" and fact.next == "queued":
-        task.timeout_ends += 1
+        task.timeout_ends += is_of_file
     elif fact.charged and fact.next in ("backoff", "queued"):
         task.retries_used += 1
     if attempt.gpus:

@@ -79,8 +79,8 @@ def decide(
             return Decision("queued", charged=False)
         rungs = rungs_of(task, attempt)
         if rungs:
-            return Decision("queued") if task.oom_ends < rungs else Decision("failed")
-    if outcome.reason == "timeout" and task.timeout_ends < timeout_rungs_of(task, attempt):
+            return Decision("queued") if max(task.oom_ends, attempt.rung) < rungs else Decision("failed")
+    if outcome.reason == "timeout" and max(task.timeout_ends, attempt.timeout_rung) < timeout_rungs_of(task, attempt):
         return Decision("queued")
     if outcome.reason == "port taken" and task.port_retries < PORT_RETRIES:
         return Decision("backoff", at + backoff_s(PORT_BACKOFF_S, task.port_retries, attempt.token), charged=False)

@@ -184,6 +184,21 @@ def test_an_attempt_of_other_work_keeps_the_time_of_its_rung() -> None:
     assert lasts_s(found) == 400
 
 
+def test_a_queued_task_that_becomes_other_work_begins_without_the_rungs_of_the_old() -> None:
+    before = slow("a", *LONGER, ladder=(Work("small"),))
+    found = EditedWorld(deck_file([before]), lambda: cards(1), cores=8, on_cpu=False)
+    found.begin()
+    found.advance(150)
+    found.oom("a")
+    found.verb("pause")
+    found.advance(500)
+    assert (found.phase("a"), found.task("a").timeout_ends, found.task("a").oom_ends) == ("queued", 2, 1)
+    found.edit(with_tasks(found.file, replace(before, fingerprint="other")))
+    found.verb("unpause")
+    found.advance(1)
+    assert (found.launched[-1].rung, found.launched[-1].timeout_rung) == (0, 0)
+
+
 def test_a_rung_that_is_added_to_on_timeout_holds_for_what_runs() -> None:
     found = edited(slow("a"), slow("a", *LONGER))
     found.advance(100)
