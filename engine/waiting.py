@@ -84,6 +84,9 @@ def _wait(place: Place, connection: Connection, selectors: Sequence[str], deadli
         open_ = [row for row in rows if may_change(row, ended=picture.head.ended)]
         if not open_:
             return Waited(rows, "settled")
+        if picture.head.spent and all(row.state in ("waiting", "queued", "backoff") for row in open_):
+            place.say(f"{picture.head.barred}: more of it lets the rest start")
+            return Waited(rows, "settled")
         tell(open_, picture.head.paused)
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:

@@ -93,6 +93,7 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
         ("nothing starts, the journal cannot be written:", head.unwritable, ""),
         ("the task file has changed:", head.file_plan, "`gpudeck apply` takes it up"),
         ("the task file cannot be used, the deck goes on as it was:", head.file_problem, "`gpudeck check` tells all"),
+        ("", head.barred, "more of it in the file, and `gpudeck apply`, lets tasks start" if head.spent else ""),
         ("used of the budget:", head.budget, ""),
         ("held:", head.held, "`gpudeck release SEL`"),
         (

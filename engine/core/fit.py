@@ -193,6 +193,15 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
     return Obstacle("budget", spent) if spent else None
 
 
+def barred_in_words(deck: Deck, at: float) -> tuple[str, bool]:
+    """Which rule of the file lets nothing start, for its user: hours, disk or budget; and whether only an edit ends
+    that. ("", False): none."""
+    found = starts_barred(deck, at)
+    if found is None or found.kind not in ("hours", "disk space", "budget"):
+        return "", False
+    return found.text, found.kind == "budget"
+
+
 def hours_obstacle(deck: Deck, asked: DeckSettings | Resources, at: float) -> Obstacle | None:
     """Of a deck, or of one task."""
     if (shut := hours_shut(deck, asked, at)) is None:

@@ -382,6 +382,11 @@ class Halt:
     early: int | None = None
     """Number of tasks in a row that failed soon after their start: each would."""
 
+    def __str__(self) -> str:
+        if self.early is not None:
+            return f"{self.when},early={self.early}"
+        return f"{self.when},fail={self.fail}" if self.fail is not None else f"{self.when},fail={self.fail_percent:g}%"
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -390,6 +395,10 @@ class Budget:
     gpu_hours: float | None = None
     """Time of attempts by the GPUs that each has, since the deck began."""
     until: Clock | None = None
+
+    def __str__(self) -> str:
+        hours = [] if self.gpu_hours is None else [f"gpu_hours = {self.gpu_hours:g}"]
+        return ", ".join([*hours, *([] if self.until is None else [f"until = {self.until}"])]) or "none"
 
 
 NOTIFY_ON = ("failure", "retry", "round", "end", "halt", "gpu", "watch", "stop")

@@ -10,7 +10,7 @@ from ..core.deck import Deck, Task
 from ..core.marks import is_of_other_work
 from ..core.phases import ACTIVE, FINAL, Cached, Phase, Succeeded
 from ..core.spec import SET_AT_START, DeckFile, DeckSettings, Policy, TaskSpec, alike
-from ..text import command_text
+from ..text import command_text, duration, mib_text
 
 IN_PLACE = frozenset(
     (
@@ -215,12 +215,16 @@ def _settings(
     for one in fields(DeckSettings):
         before, after = getattr(old, one.name), getattr(new, one.name)
         if before != after:
-            words = (_said(before), _said(after))
+            words = (_said(one.name, before), _said(one.name, after))
             (later if one.name in next_start else now).append(Change(_WORDS.get(one.name, one.name), words))
     return tuple(now), tuple(later)
 
 
-def _said(value: object) -> str:
+def _said(name: str, value: object) -> str:
+    if name.endswith("_mib") and isinstance(value, int):
+        return mib_text(value)
+    if name.endswith("_s") and isinstance(value, float):
+        return duration(value)
     if isinstance(value, tuple):
         return ",".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, Mapping):

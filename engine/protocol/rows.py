@@ -242,6 +242,10 @@ class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
     the deck is paused or halted."""
     unmeasured: int = 0
     """Tasks that have still to run and whose length nobody knows."""
+    barred: str = ""
+    """Which rule of the file lets nothing start: hours, disk or budget."""
+    spent: bool = False
+    """It is the budget: nothing starts before the file is edited."""
     budget: str = ""
     """What is used of it: "12.3 of 100 GPU hours"."""
     held: int = 0

@@ -11,6 +11,7 @@ from ..core.budget import used_in_words
 from ..core.deck import Deck, Task
 from ..core.events import Fact, Outcome
 from ..core.explain import Explainer
+from ..core.fit import barred_in_words
 from ..core.flags import count_flags, is_stale, take_flagged
 from ..core.forecast import Forecast
 from ..core.gates import GateState
@@ -46,6 +47,7 @@ class _Slow:
     shut_rounds: tuple[str, ...] = ()
     waiting_why: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
+    barred: tuple[str, bool] = ("", False)
 
 
 class DeckView:
@@ -209,6 +211,8 @@ class DeckView:
             waits=slow.waits,
             eta_s=None if eta.left_s is None else round(eta.left_s, 1),
             unmeasured=eta.unmeasured,
+            barred=slow.barred[0],
+            spent=slow.barred[1],
             budget=used_in_words(deck, now),
             held=flagged.held,
             changed=flagged.changed,
@@ -227,7 +231,7 @@ class DeckView:
         rest = sums(deck, at, submitted=False) if deck.cluster else why
         told = {each.text for each in rest}
         waits = (*(text for text in rounds if text not in told), *(each.line for each in rest))
-        return _Slow(at, under, rounds, shut, tuple(each.line for each in why), waits)
+        return _Slow(at, under, rounds, shut, tuple(each.line for each in why), waits, barred_in_words(deck, at))
 
     def _rounds(self, at: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What keeps the next round of each group closed; and of that, what waits for a failure to be mended."""

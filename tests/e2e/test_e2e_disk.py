@@ -1,50 +1,99 @@
-"""`disk`: a deck that needs room starts nothing while there is less."""
+"""Full disks: what runs goes on, nothing new starts, and all resumes by itself when there is space again."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.disk_watch import free_mib
-from tests.commands.commands_rig import Commanded
-from tests.e2e.live_rig import commanded, watching
+from gpudeck.engine.core.events import StartRevoked
+from tests.e2e.decks import Deck, until
+from tests.fakes.small_disk import SmallDisk, small_disk
 
-WANTS = """
-[deck]
-gpus = "sim:1"
-disk = "{room}"
-
-[[task]]
-name = "a"
-command = "true"
+PAIR = """
+    [deck]
+    gpus = "sim:1"
+    log_dir = "{log_dir}"
+    state_dir = "{state_dir}"
+    [[task]]
+    name = "first"
+    command = "echo first >>ran; read _ <gate"
+    [[task]]
+    name = "second"
+    command = "echo second >>ran"
 """
 
 
 @pytest.fixture
-def deck(tmp_path: Path) -> Iterator[Commanded]:
-    with commanded(tmp_path) as made:
-        yield made
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "small") as disk:
+        yield disk
 
 
-def test_nothing_starts_while_less_is_free_and_all_does_once_less_is_asked_for(deck: Commanded) -> None:
-    deck.write(WANTS.replace("{room}", "900TiB"))
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until_states(a="queued")
-        seen.until_waits_for("a", "921600.0 GiB have to be (disk)")
-        deck.write(WANTS.replace("{room}", "1MiB"))
-        assert deck.command("apply", "-y").code == 0
-        seen.until_states(a="succeeded")
+def test_a_full_disk_below_the_state_folder_pauses_starts_until_there_is_space(deck: Deck, disk: SmallDisk) -> None:
+    deck.write(PAIR.format(log_dir="logs", state_dir="small/state"))
+    gate = deck.gate()
+    engine = deck.start()
+    until(lambda: deck.lines("ran"))
+    disk.fill()
+    gate.let()
+    engine.note("nothing new starts")
+    engine.ended("first", outcome="ok")
+    assert deck.lines("ran") == ["first"]
+    disk.empty()
+    engine.note("can be written again")
+    ran = engine.finish()
+    assert ran.code == 0
+    assert deck.lines("ran") == ["first", "second"]
+    assert ran.rows["second"]["attempts"] == 1
 
 
-def test_the_disk_with_the_least_room_counts_and_a_folder_to_come_is_its_parents(tmp_path: Path) -> None:
-    found = os.statvfs(tmp_path)
-    here, there = free_mib([str(tmp_path / "not" / "yet")]), free_mib(["/dev/shm", str(tmp_path)])
-    assert here is not None
-    assert abs(here - (found.f_bavail * found.f_frsize >> 20)) < 1024
-    assert there is not None
-    assert there <= here + 1024
-    assert free_mib([]) is None
+def test_a_full_disk_below_the_logs_is_no_attempt(deck: Deck, disk: SmallDisk) -> None:
+    deck.write(PAIR.format(log_dir="small/logs", state_dir=".gpudeck"))
+    gate = deck.gate()
+    engine = deck.start()
+    until(lambda: deck.lines("ran"))
+    disk.fill()
+    gate.let()
+    engine.note("second could not be started")
+    disk.empty()
+    ran = engine.finish()
+    assert ran.code == 0
+    assert ran.rows["second"]["attempts"] == 1
+    assert deck.lines("ran") == ["first", "second"]
+    assert sum(isinstance(fact, StartRevoked) for fact in deck.facts()) <= 3
+
+
+def test_a_state_folder_without_space_at_the_start_is_said(deck: Deck, disk: SmallDisk) -> None:
+    deck.write(PAIR.format(log_dir="logs", state_dir="small/state"))
+    disk.fill()
+    ran = deck.run()
+    assert ran.code == 3
+    assert "space" in ran.err
+    assert deck.lines("ran") == []
+
+
+def test_an_end_that_no_disk_took_is_not_lost_with_the_engine(deck: Deck, disk: SmallDisk) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:2"
+        state_dir = "small/state"
+        [[task]]
+        name = "t{i}"
+        matrix.i = [0, 1]
+        command = "echo {i} >>ran; read _ <gate.{i}"
+    """)
+    gates = [deck.gate("gate.0"), deck.gate("gate.1")]
+    engine = deck.start()
+    until(lambda: len(deck.lines("ran")) == 2)
+    for number, gate in enumerate(gates):
+        disk.fill()
+        gate.let()
+        engine.ended(f"t{number}", outcome="ok")
+    engine.kill()
+    disk.empty()
+    ran = deck.run()
+    assert ran.code == 0
+    assert ran.started == []
+    assert sorted(deck.lines("ran")) == ["0", "1"]

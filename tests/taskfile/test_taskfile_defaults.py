@@ -16,7 +16,7 @@ IN_RESOURCES = {"gpu_memory": "gpu_memory_mib", "memory": "memory_mib"} | {
 IN_POLICY = {key: f"{key}_s" for key in ("backoff", "timeout", "grace", "warn_before", "linger")} | {
     key: key for key in ("retries", "retry_on", "stop_signal", "warn_signal", "success_codes", "leftovers")
 }
-IN_EXTRAS = {"launch": "launch", "nodes": "nodes"}
+IN_EXTRAS = {"launch": "launch", "nodes": "nodes", "mounts": "mounts"}
 IN_SPEC = {
     key: key for key in ("round", "group", "needs", "after", "priority", "next", "outputs", "tags", "env_required")
 }

@@ -189,6 +189,8 @@ def notes(deck: DeckModel) -> list[Note]:
         text = clean(head.paused)
         text = text if text.startswith("paused") else f"paused: {text}"
         said.append(Note(text, "warn", f"; {_key('pause')} goes on"))
+    if head.barred:
+        said.append(Note(clean(head.barred), "warn", f"; {_key('edit')} edits the file" if head.spent else ""))
     if head.file_plan:
         changed = f"the task file has changed: {clean(head.file_plan)}"
         said.append(Note(changed, "running", f"; {_key('apply')} applies it"))
