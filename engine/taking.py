@@ -60,16 +60,17 @@ def _take(own: Connection, name: str, wanted: Want, say: Callable[[str], None]) 
     at once: what has been stopped for one is neither stopped again nor counted twice."""
     with ExitStack() as opened:
         first = _offer(own, whole=wanted.whole)
-        offers = [
-            (own, each) for each in first.places if each.priority < wanted.priority
-        ]  # else it has it back at once
-        coming = [*wanted.free, *first.coming]
+        # What is as urgent would have its place back at once.
+        offers = [(own, each) for each in first.places if each.priority < wanted.priority]
+        leaving: set[str] = set()
         for engine in map(opened.enter_context, _holders(wanted.gpus)):
             if engine.hello.pid != own.hello.pid:
                 other = _offer(engine, whole=True)
                 offers += [(engine, each) for each in other.places]
-                coming += other.coming
-        coming += set(wanted.claimed) - claims_on(wanted.claimed, os.environ).keys()
+                leaving.update(other.coming)
+        # In this order: what is coming no more lies idle by now, unless this deck has taken it, which `_want` tells.
+        leaving |= set(wanted.claimed) - claims_on(wanted.claimed, os.environ).keys()
+        coming = [*wanted.free, *first.coming, *leaving.intersection(wanted.claimed)]
         short = wanted.count - len([uuid for uuid in coming if uuid in wanted.gpus])
         if short <= 0:
             return True
