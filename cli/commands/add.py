@@ -3,18 +3,17 @@ file, in the user's own queue."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 from dataclasses import replace
 
 from ...engine.adding import add_live, add_to_file, addition_of, start_added, would_add
-from ...engine.client.connection import Connection, Gone
+from ...engine.client.connection import Connection
 from ...engine.client.place import Place, say
 from ...engine.command import Command
 from ...engine.decks.options import describe, which
 from ...engine.decks.states import find_state
-from ...engine.errors import UsageError
+from ...engine.errors import DeckError, UsageError
 from ...engine.live.add import Added
 from ...engine.live.entry_like import table_lines
 from ...engine.taking import take_place
@@ -74,9 +73,11 @@ def run(command: Command) -> int:
 
 
 def _take_places(connection: Connection, added: Added) -> None:
-    with contextlib.suppress(Gone):  # the next engine has them, first in line
-        for name in added.names:
+    for name in added.names:
+        try:
             take_place(connection, name, say)
+        except DeckError as error:  # gone, or older: whichever has the task next has it first in line
+            say(f"{error}: {name} is first in line")
 
 
 def _add_to_queue(command: Command) -> int:

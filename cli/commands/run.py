@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import shutil
@@ -100,8 +99,10 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
         quietly = _silent if command.flag("quiet") else say
         name, connection = engines.enter(wanted, say)
         if command.flag("now"):
-            with contextlib.suppress(Gone):  # the next engine has the command, first in line
+            try:
                 take_place(connection, name, quietly, lambda: asked.times > 0)
+            except DeckError as error:  # gone, or older: whichever has the command next has it first in line
+                quietly(f"{error}: {name} is first in line")
         if detach:
             connection.close()
             if command.flag("json"):
