@@ -21,6 +21,7 @@ from .protocol.wire import DeckHead, Event, GpuRow, TaskRow
 from .results.results import Asked, Records, Result, metrics_of, results_of
 from .taskfile.find import find_task_file
 from .taskfile.options import RunOptions
+from .taskfile.values import as_text
 from .text import plural
 from .waiting import wait
 
@@ -191,14 +192,15 @@ class Deck:
     def retry(
         self,
         *select: str,
-        set: Mapping[str, str] | None = None,  # noqa: A002 as the command has it
+        set: Mapping[str, object] | None = None,  # noqa: A002 as the command has it
         env: Mapping[str, str | None] | None = None,
         fresh: bool = False,
         downstream: bool = False,
     ) -> list[str]:
         """Run these once more: names of those that do. *set*, *env*: other values of variables, and of the environment
         (None unsets). *fresh*: not from a checkpoint. *downstream*: what needs them, too."""
-        more = {"set": dict(set or {}), "env": dict(env or {}), "fresh": fresh, "downstream": downstream}
+        values = {name: as_text(value) for name, value in (set or {}).items()}
+        more = {"set": values, "env": dict(env or {}), "fresh": fresh, "downstream": downstream}
         return self._act("retry", select, more)
 
     def cancel(self, *select: str) -> list[str]:

@@ -39,7 +39,7 @@ def run(command: Command) -> int:
     first, second = ([result for result in side if result.task in done] for side in (first, second))
     found = compare(first, second, ways(everything, asked), over, paired=command.flag("paired"))
     if not found.rows:
-        raise UsageError(f"{command.words[0]} and {command.words[1]}: {_why_nothing(found, first, second)}")
+        raise UsageError(_why_nothing(found, command.words, first, second))
     tell_what_they_are(command, [*first, *second], offline.deck)
     if command.flag("json"):
         print_json([_plain(row, found.params) for row in found.rows])
@@ -55,12 +55,13 @@ def run(command: Command) -> int:
     return 0
 
 
-def _why_nothing(found: Comparison, first: Sequence[Result], second: Sequence[Result]) -> str:
-    if not first or not second:
-        return "of one of them no task has succeeded"
+def _why_nothing(found: Comparison, words: Sequence[str], first: Sequence[Result], second: Sequence[Result]) -> str:
+    if missing := [word for word, side in zip(words, (first, second), strict=True) if not side]:
+        return f"{' and '.join(missing)}: no task of it has succeeded"
+    both = f"{words[0]} and {words[1]}: nothing to compare"
     if found.params:
-        return f"nothing to compare: no values of {', '.join(found.params)} are of both; --over averages over a key"
-    return "nothing to compare: no metric has values on both sides"
+        return f"{both}: no values of {', '.join(found.params)} are of both; --over averages over a key"
+    return f"{both}: no metric has values on both sides"
 
 
 def _lines(found: Comparison, sides: Sequence[str], width: int | None) -> Iterator[Line]:

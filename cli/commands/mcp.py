@@ -23,7 +23,9 @@ from ...engine.command import Command
 from ...engine.core.deck import Task
 from ...engine.decks.offline import OfflineDeck, open_offline
 from ...engine.errors import DeckError, UsageError
+from ...engine.live.entry_like import inline
 from ...engine.serve.offline import tasks_meant
+from ...engine.taskfile.placeholders import as_written
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -81,7 +83,7 @@ class Tools:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._deck = ["--queue"] if place.path == queue_file() else ["-f", place.path]
+        self._queue = place.path == queue_file()
 
     def state(self) -> str:
         """How the deck stands: counts, what runs, what failed and why, what the rest waits for, the GPUs."""
@@ -99,16 +101,21 @@ class Tools:
         timeout: str = "",
         env: dict[str, str] | None = None,
         needs: list[str] | None = None,
+        params: dict[str, str] | None = None,
         next: bool = False,  # noqa: A002 as the option is called
         dry_run: bool = True,
     ) -> str:
         """Add a shell command as a task. dry_run (the default) only tells what would be added. next: before all that
-        waits. timeout: '2h'. needs: tasks that must succeed first."""
+        waits. timeout: '2h'. needs: tasks that must succeed first. params: what it is tried with, {"lr": "0.1", "seed":
+        "3"}; {lr} in the command is its value, and compare knows the task by it. It starts the deck, if that is not
+        running: what waits in it runs, too."""
         words = ["-n", str(gpus), *(["--name", name] if name else []), *(["--timeout", timeout] if timeout else [])]
         words += [word for pair in (env or {}).items() for word in ("--env", "=".join(pair))]
         words += [word for need in needs or () for word in ("--needs", need)]
         words += ["--next"] * next + ["--dry-run"] * dry_run
-        if self._deck[0] == "-f":
+        if not self._queue:
+            words += [word for key, value in (params or {}).items()
+                      for word in ("--set", f"matrix.{key}={inline([as_written(value)])}")]  # fmt: skip
             words += ["--set", f'tags=["{AGENT}"]', *["--start"] * (not dry_run)]
         return self._say("add", *words, "--", command)
 
@@ -188,7 +195,7 @@ class Tools:
         try:
             done = subprocess.run(
                 argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_COMMAND_S,
-                check=False, env={**os.environ, "GPUDECK_BY": AGENT},
+                check=False, env={**os.environ, "GPUDECK_BY": AGENT, "GPUDECK_FILE": self._place.path},
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return f"error: gpudeck {verb} has not ended after {_COMMAND_S:g} s: look at state"
@@ -198,7 +205,7 @@ class Tools:
     def _options(self) -> list[str]:
         options = self._place.options
         named = [*_option("--profile", options.profile or ""), *_option("--name", options.name or "")]
-        return [*self._deck, *named]
+        return ["--queue", *named] if self._queue else named
 
 
 _TELLING = ("command", "cwd", "git", "host", "gpus", "rung", "set")

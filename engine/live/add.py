@@ -14,6 +14,7 @@ from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.source import Source, read_source
+from ..taskfile.values import is_table
 from .entry_like import Table, entry_for, entry_like, table_lines, unique
 
 _LOCK_S = 10.0
@@ -80,7 +81,7 @@ def _add(
     before = load(path, options, box, environ=environ) if "task" in source.data else None
     taken = {spec.name for spec in before.tasks} if before else set[str]()
     check = fits if fits is not None and (before is None or _passes(fits, before)) else None
-    asked = [addition.name for addition in additions if addition.name]
+    asked = [addition.name for addition in additions if addition.name and "{" not in addition.name]
     if again := taken.intersection(asked) or {name for name in asked if asked.count(name) > 1}:
         raise UsageError(f"{min(again)}: {source.shown} has a task of this name: give another --name")
     attempts = _attempts(source, before, additions, taken)
@@ -131,11 +132,13 @@ def _attempts(
     """The tables as wanted, and, where the name of a task like another may be taken, the same under another name."""
     if all(addition.command for addition in additions):
         used, entries = taken | {addition.name for addition in additions}, list[Table]()
+        by_params = list[Table]()
         for addition in additions:
             entry = entry_for(addition.command, addition.values, addition.name)
             entries.append(entry if addition.name else unique(entry, None, {}, used))
             used.add(str(entries[-1]["name"]))
-        return [entries]
+            by_params.append(entry if addition.name else _named_by_params(entry, entries[-1]))
+        return [entries] if by_params == entries else [by_params, entries]
     (addition,) = additions
     if file is None:
         raise UsageError(f"--like {addition.like}: {source.shown} has no task yet")
@@ -147,6 +150,13 @@ def _attempts(
     if "{" in str(entry["name"]):
         return [[entry], [renamed]]
     return [[renamed]]
+
+
+def _named_by_params(entry: Table, otherwise: Table) -> Table:
+    """Tasks that differ in what they are tried with are of one entry: "train-{lr}-{seed}"."""
+    matrix = entry.get("matrix")
+    keys = list(matrix) if is_table(matrix) else []
+    return {**entry, "name": "-".join([str(entry["name"]), *(f"{{{key}}}" for key in keys)])} if keys else otherwise
 
 
 @contextlib.contextmanager

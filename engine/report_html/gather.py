@@ -332,7 +332,8 @@ def _layout(done: Sequence[Result], told: Mapping[str, How], others: Sequence[st
 
 def _member(records: Records, task: Task) -> Member:
     kept = read_kept(records.paths(task).curves).curves if records.attempt(task) else ()
-    return Member(task.name, task.spec.entry, task.spec.params, {curve.name: curve for curve in kept})
+    params = {**task.spec.params, **records.given(task)}
+    return Member(task.name, task.spec.entry, params, {curve.name: curve for curve in kept})
 
 
 def _curves(members: Sequence[Member]) -> Iterator[CurvesPart]:

@@ -81,6 +81,9 @@ class _Job:
     """Stands for the work: the same for the same program, overrides and composed config."""
     name: str = ""
     """Of its task."""
+    template: str = ""
+    """The same with the job's overrides as placeholders, where it is made of them: tasks of one template belong
+    together."""
 
 
 class GpudeckLauncher(Launcher):
@@ -129,6 +132,7 @@ class GpudeckLauncher(Launcher):
         for job in jobs:
             row = by_tag.get(job.tag)
             job.name = row.name if row else new[job.tag].name if job.tag in new else _name(job, known, new.values())
+            job.template = _template(job)
             if row is None:
                 new.setdefault(job.tag, job)
         found = [by_tag[job.tag] for job in jobs if job.tag in by_tag]
@@ -217,6 +221,15 @@ def _name(job: _Job, known: "Mapping[str, TaskRow]", new: Any) -> str:
     return f"{name[:_LONGEST_NAME]}-{job.tag.removeprefix('hydra-')}"
 
 
+def _template(job: _Job) -> str:
+    pairs = [text.lstrip("+").partition("=")[::2] for text in sorted(job.overrides, key=lambda text: text.lstrip("+"))]
+    params = list(_params([f"{key}={value}" for key, value in pairs]))
+    first = f"{job.config.hydra.job.name}-"
+    if len(params) != len(pairs) or job.name != first + ",".join("=".join(pair) for pair in pairs):
+        return job.name
+    return first + ",".join(f"{key}={{{param}}}" for (key, _), param in zip(pairs, params, strict=True))
+
+
 def _task(job: _Job) -> "NewTask":
     from gpudeck import NewTask
     from gpudeck.engine.taskfile.placeholders import escaped
@@ -230,7 +243,7 @@ def _task(job: _Job) -> "NewTask":
     keys["tags"] = _toml([*asked.tags, job.tag])
     return NewTask(
         [escaped(word) for word in words],
-        name=job.name,
+        name=job.template,
         gpus=asked.gpus,
         gpu_memory=asked.gpu_memory,
         cpus=asked.cpus,

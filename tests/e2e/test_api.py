@@ -55,6 +55,8 @@ def test_a_task_is_known_by_what_it_is_tried_with(used: Deck) -> None:
     )
     names = used.add_all(sweep)
     used.wait(*names, timeout_s=60)
+    assert names == ["echo-4-1", "echo-4-2", "echo-9-1", "echo-9-2"]
+    assert {row.entry for row in used.tasks(*names)} == {"echo-{lr}-{seed}"}
     found = [(result.params["lr"], result.params["seed"]) for result in used.results("lr=9")]
     assert found == [("9", "1"), ("9", "2")]
     assert [row.state for row in used.tasks("seed=1")] == ["succeeded", "succeeded"]

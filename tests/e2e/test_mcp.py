@@ -61,6 +61,8 @@ async def test_an_agent_submits_waits_triages_and_compares(deck: Deck) -> None:
         triage = await ask("triage", task="t-s3")
         assert "exit 1" in triage
         assert "which succeeded: seed=3" in triage
+        assert "acc=0.3" in triage
+        assert "acc=0.1" in await ask("logs", task="t-s1")
         assert "0.9" in await ask("metrics", select="mine")
         assert "not told: one value is too few" in await ask("compare", first="t-s1", second="t-s2")
         assert "t-s3" in await ask("retry", select="t-s3")
@@ -76,6 +78,19 @@ async def test_what_an_agent_added_and_cancelled_says_so(deck: Deck) -> None:
         while "cancelled by agent" not in (told := await ask("tasks", select="mine")):
             assert "running" in told or "stopping" in told
     assert [line.split()[0] for line in deck.command("ls", "tag:agent").out.splitlines()[1:]] == ["mine"]
+
+
+async def test_an_agents_tasks_are_compared_by_what_they_are_tried_with(deck: Deck) -> None:
+    deck.write('[deck]\ngpus = "none"\n')
+    async with agent(deck) as ask:
+        for lr in (1, 2):
+            for seed in (1, 2):
+                command = "echo ::gpudeck acc=0.{lr}{seed}"
+                params = {"lr": str(lr), "seed": str(seed)}
+                await ask("submit", command=command, gpus=0, params=params, dry_run=False)
+        while "nothing more runs" not in await ask("wait", seconds=60):
+            pass
+        assert "lr=2 is higher" in await ask("compare", first="lr=1", second="lr=2", over="seed", metric="acc")
 
 
 async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:

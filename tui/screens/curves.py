@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 from textual.worker import Worker
 
+from ...engine.attempts.record import given_in, read_record
 from ...engine.logs.curves import Curve, line_that_keeps
 from ...engine.results.overlay import TIME, Drawn, Member, axes_of, drawn, grouped, value_at
 from ...engine.text import plural
@@ -371,8 +373,10 @@ class CurvesScreen(PageScreen[CurvesView]):
         there = [name for name in self._names if self.deck.row(name) is not None]
         told: list[Mapping[str, Any]] = await self.request(self.OP, tasks=there) if there else []
         known = {member.task: member.curves for member in self._members}
+        given = await asyncio.to_thread(lambda: [_given(each) for each in told])
         self._members = [
-            Member(each["name"], each["entry"], each["params"], known.get(each["name"], {})) for each in told
+            Member(each["name"], each["entry"], {**each["params"], **had}, known.get(each["name"], {}))
+            for each, had in zip(told, given, strict=True)
         ]
         self._asked = list(dict.fromkeys(metric["name"] for each in told for metric in each.get("metrics", ())))
         orders = {place: order for place, each in enumerate(told) if (order := _order(each)) is not None}
@@ -418,10 +422,23 @@ class CurvesScreen(PageScreen[CurvesView]):
         return () if self._view.chosen is None else self._view.chosen.tasks
 
 
-def _order(task: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What is read of a task: of the attempt that runs, else of the newest that succeeded, else of the newest."""
+def _chosen(task: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The attempt that runs, else the newest that succeeded, else the newest."""
     attempts: Sequence[Mapping[str, Any]] = task["attempts"]
-    if running := task.get("running"):
-        return order_of(task, running, True, newest=True, started=None)
     ended = [each for each in attempts if each["kind"] == "ok"] or attempts
-    return None if not ended else order_of(task, ended[-1], False, newest=ended[-1] is attempts[-1], started=None)
+    return task.get("running") or (ended[-1] if ended else None)
+
+
+def _given(task: Mapping[str, Any]) -> Mapping[str, str]:
+    """Values that its attempt had in the place of the file's. Reads attempt-N.json."""
+    chosen = _chosen(task)
+    return {} if chosen is None or not chosen.get("json") else given_in(read_record(chosen["json"]))
+
+
+def _order(task: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What is read of a task."""
+    chosen, attempts = _chosen(task), task["attempts"]
+    if chosen is None:
+        return None
+    lasts = chosen is task.get("running")
+    return order_of(task, chosen, lasts, newest=lasts or chosen is attempts[-1], started=None)
