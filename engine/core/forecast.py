@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .budget import used_gpu_s
+from .budget import spent_budget, used_gpu_s
 from .build import build
 from .deck import Deck, Task
 from .devices import Gpu
@@ -57,7 +57,7 @@ def forecast(deck: Deck, at: float) -> Forecast:
     unasked = deck.unasked
     left = [_left(deck, task, at) for task in list(deck.tasks) if _is_left(task) and task.index not in unasked]
     measured = sum(item.seconds is not None for item in left)
-    if stands_still(deck) or (left and not measured):
+    if stands_still(deck) or spent_budget(deck, at) or (left and not measured):
         return Forecast(None, len(left) - measured)
     span_s = _simulated_s(deck, left, at) if len(left) <= SIMULATED else _shared_out_s(deck, left)
     return Forecast(max([span_s, *(item.bound_s for item in left)]), len(left) - measured)

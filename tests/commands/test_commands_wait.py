@@ -29,6 +29,15 @@ async def test_it_is_1_when_one_failed_and_the_rest_is_blocked(desk: Desk) -> No
     assert (done.code, "1 failed, 1 blocked: bad, behind" in done.err) == (1, True)
 
 
+def test_it_is_1_once_the_budget_is_used_and_only_an_edit_lets_the_rest_start(deck: Commanded) -> None:
+    task = '[[task]]\nname = "t-{i}"\ncommand = "sleep 0.2; echo {i}"\nmatrix.i = [1, 2, 3]\n'
+    deck.write('[deck]\ngpus = "sim:1"\n[budget]\ngpu_hours = 0.00001\n' + task)
+    assert deck.go().code == 0
+    done = deck.command("wait")
+    assert (done.code, "the budget of 1e-05 GPU hours is used up" in done.err) == (1, True)
+    assert "lets tasks start" in deck.command("status").out
+
+
 @pytest.mark.parametrize(("task", "code"), [("good", 0), ("bad", 1)])
 @at_desk(MIXED, ENDS)
 async def test_only_the_tasks_that_are_meant_count(desk: Desk, task: str, code: int) -> None:

@@ -81,6 +81,7 @@ def test_the_jobs_of_a_sweep_are_tasks_with_gpus_whose_results_come_back(project
         ("train-optimizer.lr=0.25", 1, "succeeded")
     ]
     assert "0.25" in (project.folder / "swept" / "0" / ".hydra" / "config.yaml").read_text()
+    assert {row["entry"] for row in rows} == {"train-optimizer.lr={optimizer_lr}"}
     assert "| train-optimizer.lr=0.5 " in project.command("table", "--format", "md").out
 
 

@@ -10,7 +10,7 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.phases import CANCELLED, QUEUED, Attempt, Running, Starting
-from gpudeck.engine.core.spec import Command, DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
+from gpudeck.engine.core.spec import Budget, Command, DeckFile, DeckSettings, Halt, Policy, Resources, TaskSpec, Work
 from tests.inside.live import Change, FilePlan, as_they_stand, make_plan, settings_for_now, words
 
 
@@ -112,6 +112,17 @@ def test_settings_that_an_engine_cannot_change_are_for_the_next_start():
     assert plan.settings_now == (Change("keep_free", ("0", "1")),)
     assert plan.settings_later == (Change("log_dir", ("logs", "elsewhere")),)
     assert settings_for_now(old.settings, new.settings, ()) == DeckSettings(keep_free=1)
+
+
+def test_settings_are_told_as_the_file_has_them():
+    old = deck_file(spec("a"), settings=DeckSettings(halt=Halt("soon", early=3), budget=Budget(0.5)))
+    new = deck_file(spec("a"), settings=DeckSettings(disk_mib=80 * 1024, foreign_quiet_s=300.0))
+    assert {change.name: change.what for change in plan_of(old, new).settings_now} == {
+        "halt": ("soon,early=3", "none"),
+        "budget": ("gpu_hours = 0.5", "none"),
+        "disk": ("none", "80.0 GiB"),
+        "foreign_quiet": ("1m00s", "5m00s"),
+    }
 
 
 def test_tasks_that_the_selection_leaves_out_are_not_spoken_of():

@@ -36,6 +36,8 @@ def test_80_columns_tell_every_count() -> None:
         ({"halted": "3 failed"}, "halted by 3 failed; P or a retry goes on", "bad"),
         ({"halted": "3 failed", "ended": True}, "halted by 3 failed; P goes on with what was left", "bad"),
         ({"unwritable": "no space left"}, "nothing starts, the journal cannot be written: no space left", "bad"),
+        ({"barred": "nothing starts before 20:00"}, "nothing starts before 20:00", "warn"),
+        ({"barred": "the budget is used up", "spent": True}, "the budget is used up; E edits the file", "warn"),
         ({"file_plan": "3 added"}, "the task file has changed: 3 added; a applies it", "running"),
         ({"file_problem": "line 3"}, "task file: line 3; the deck goes on as it was", "bad"),
         ({"changed": 9, "stale": 10}, "9 changed since they ran, 10 stale: R runs them again", "warn"),
