@@ -25,8 +25,14 @@ def test_keys_typed_at_once_go_where_the_ones_before_them_lead(screen: TmuxScree
     screen.until_seen("lolol", "this is")
 
 
+def under_cursor(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("▌")]
+
+
 def test_pages_and_the_palette_take_what_is_typed_with_the_key_that_opens_them(screen: TmuxScreen) -> None:
-    at_once(screen, "etoeett")
+    first = under_cursor(screen.text())
+    at_once(screen, "etoeettj")  # back at the table, and on to the next task
+    screen.until(lambda text: under_cursor(text) not in ([], first), "the cursor moves")
     screen.until_seen("l log", "space mark", "q leave")
     assert "retry all" not in screen.text(), "the footer is that of the last page"
     at_once(screen, "e/")
