@@ -1,7 +1,7 @@
 PY ?= .venv/bin/python
 BIN = $(dir $(PY))
 
-SETS = slurm torchrun terminal browser faults soak # see tests/sets.py
+SETS = slurm containers torchrun terminal browser faults soak # see tests/sets.py
 
 .PHONY: check lint types imports fast test test-all $(SETS) gpu bench docs pictures links
 

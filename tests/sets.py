@@ -16,6 +16,7 @@ import pytest
 
 SETS = {
     "slurm": "a Slurm cluster that the tests start on this box",
+    "containers": "podman's and docker's real containers",
     "torchrun": "torch in several processes, and the examples",
     "terminal": "the screen and commands on real terminals: tmux, ptys",
     "browser": "pages in a real browser",
