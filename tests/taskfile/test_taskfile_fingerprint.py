@@ -94,6 +94,11 @@ def test_fingerprint_files_add_their_contents(tmp_path: Path):
     assert fingerprint(tmp_path, BASE + 'fingerprint_files = ["*.yaml"]') != first
 
 
+def test_another_image_is_other_work(tmp_path: Path):
+    plain, one, two = (fingerprint(tmp_path, BASE + body) for body in ("", 'image = "a:1"', 'image = "a:2"'))
+    assert len({plain, one, two}) == 3
+
+
 def test_links_in_a_circle_are_not_followed_for_ever(tmp_path: Path):
     for name in ("one", "two"):
         (tmp_path / name).symlink_to(".")
