@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,14 @@ class Rig:
         leftovers: Leftovers = "stop",
         log: str = "",
         gpus: Sequence[str] = (),
+        container: str = "",
     ) -> str:
         """Start an attempt and return its token."""
         token = token or self.token(len(self.pids))
         whole = {**os.environ, "GPUDECK_TOKEN": token, **(env or {})}
         out, err = log or str(self.out(token)), log or str(self.err(token))
         order = StartOrder(token, argv, whole, cwd or str(self.folder), out, err, leftovers, tuple(gpus))
+        order = replace(order, container=container)
         self.pids[token], self.ticks[token] = self.launcher.start(order)
         return token
 

@@ -185,6 +185,8 @@ class Recovery:
             self._picture = None
         if seen is not None and (why := self._on_its_gpus(attempt, known, seen)):
             return Unproven(why)
+        if attempt.container:  # its program has the last word
+            return self._adopt_dead(attempt, "adopted")
         now = boottime_s()
         self._tell(LeaderExited(attempt.token, None, now), TreeGone(attempt.token, now))
         return "lost"
