@@ -86,6 +86,7 @@ def _docker(folder: Path) -> Iterator[dict[str, str]]:
     finally:
         daemon.terminate()
         daemon.wait()
+        subprocess.run(["umount", f"{folder}/exec/netns/default"], capture_output=True, check=False)
         # It leaves the network namespace that all of its containers have shared.
         subprocess.run(["umount", f"{folder}/exec/netns/default"], capture_output=True, check=False)
 

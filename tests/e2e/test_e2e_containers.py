@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -42,18 +43,22 @@ def processes(deck: Deck) -> list[int]:
     return [pid for pid in deck.living() if len(_line(pid, "NSpid:").split()) > 1]
 
 
-def _line(pid: int, name: str) -> str:
+def _read(pid: int, name: str) -> str:
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return Path(f"/proc/{pid}/{name}").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def _line(pid: int, name: str) -> str:
+    lines = _read(pid, "status").splitlines()
     return next((line.removeprefix(name) for line in lines if line.startswith(name)), "")
 
 
 def clients(deck: Deck) -> list[int]:
     """The container program's own processes, which began with the attempt's wrapper."""
     own = set(deck.living()) - set(processes(deck))
-    return [pid for pid in own if b"\0run\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in own if "\0run\0" in _read(pid, "cmdline")]
 
 
 UP = 'name = "up"\ncommand = "echo up; read _ <gate; exit 7"\n'
@@ -85,7 +90,8 @@ def test_the_command_has_the_task_s_own_variables_alone(inside: Deck, box: Conta
 
 def test_a_stop_asks_every_process_once(inside: Deck, box: Containers) -> None:
     each = "trap 'echo asked; exit 3' TERM; echo up; while :; do sleep 0.1; done"
-    write(inside, box, f"""[[task]]\nname = "t"\ncommand = '''bash -c "{each}" & {each}'''\n""")
+    last = each.replace("exit 3", "wait; exit 3")  # with the first process of a container all others end
+    write(inside, box, f"""[[task]]\nname = "t"\ncommand = '''bash -c "{each}" & {last}'''\n""")
     engine = inside.start()
     until(lambda: inside.lines("logs/t/attempt-1.log") == ["up", "up"])
     engine.signal(signal.SIGTERM)
@@ -128,7 +134,8 @@ def test_a_container_that_outlives_client_and_engine_keeps_its_slot(inside: Deck
     found = until(lambda: processes(inside))
     engine.kill()
     for pid in set(inside.living()) - set(found):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     engine = inside.start()
     engine.event("deck_opened")
     assert all(map(lives, found))
@@ -146,7 +153,8 @@ def test_a_container_that_lost_its_client_is_stopped_as_what_the_attempt_left(in
     until(lambda: inside.lines("logs/deaf/attempt-1.log"))
     until(lambda: processes(inside))
     for pid in clients(inside):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     engine.ended("deaf")
     assert processes(inside) == []
     engine.finish()
