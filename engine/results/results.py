@@ -95,7 +95,8 @@ class Records:
         if task.name not in self._scores:
             end = _table(self.of(task).get("end"))
             told = {name: from_text(score) for name, score in _table(end.get("metrics")).items()}
-            unread = bool(end) and not told and float(end.get("duration_s") or 0.0) < UNREAD_S
+            # Its end may not be written yet: rows tell of it first.
+            unread = self.attempt(task) > 0 and not told and (not end or float(end.get("duration_s") or 0.0) < UNREAD_S)
             self._scores[task.name] = self._marked(task) if unread else told
         return self._scores[task.name]
 
@@ -128,7 +129,8 @@ class Records:
         found: dict[str, None] = {}
         for path in dict.fromkeys((str(record.get("log") or paths.out), str(record.get("err") or paths.err))):
             for line in read_part(path, -_SEEN_BYTES, _SEEN_BYTES).decode("utf-8", "replace").splitlines():
-                found.update(dict.fromkeys(name for name, _ in guesses(line)))
+                said = "::gpudeck " in line
+                found.update(dict.fromkeys(name for name, _ in guesses(line) if not said))
         return list(found)
 
     def paths(self, task: Task) -> AttemptPaths:

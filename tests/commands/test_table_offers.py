@@ -1,6 +1,8 @@
-"""What logs have and nobody keeps: `gpudeck table` names it, with the line that keeps it."""
+"""`gpudeck table`: what logs have, kept or not, and what nobody has written down yet."""
 
 from __future__ import annotations
+
+import json
 
 from tests.commands.commands_rig import Commanded
 
@@ -27,3 +29,11 @@ def test_a_metric_that_is_in_the_logs_alone_is_named_with_the_line_that_keeps_it
     assert "|  0.3 |" in told.out
     assert "not kept, but in the logs: val_acc; a line keeps it: metrics.val_acc = " in told.err
     assert "not kept" not in deck.command("table", "--metric", "loss").err
+
+
+def test_a_task_whose_end_is_not_written_yet_has_the_metrics_that_its_log_says(deck: Commanded) -> None:
+    deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "echo ::gpudeck acc=0.5"\n')
+    assert deck.command("--headless", "tasks.toml").code == 0
+    record = deck.folder / "logs" / "t" / "attempt-1.json"
+    record.write_text(json.dumps({key: value for key, value in json.loads(record.read_text()).items() if key != "end"}))
+    assert "0.5" in deck.command("table").out
