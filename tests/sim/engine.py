@@ -407,7 +407,8 @@ class SimEngine:
         if now.selected is not None:  # what runs, as the edit is worked out, belongs to the run, whatever is selected
             ran = {task.name for task in self.deck.active.values()}
             facts = self.box.disks[self.name].facts
-            ends = (fact for fact in facts if isinstance(fact, AttemptEnded) and fact.at > self.box.now - _DRAFT_S)
+            since = max(self.box.now - _DRAFT_S, self.files[0][0])  # not under an engine before this one
+            ends = (fact for fact in facts if isinstance(fact, AttemptEnded) and fact.at > since)
             ran |= {end.task for end in ends}
             now = replace(now, selected=now.selected | ran)
         self.files.append((self.box.now, now))
