@@ -94,13 +94,14 @@ def make_plan(deck: Deck, old: DeckFile, new: DeckFile, digest: str, settings_la
         digest=digest,
         settings_now=now,
         settings_later=later,
-        renamed=_renamed(deck, new, [_name(item) for key in _NEW_WORK for item in found.lists.get(key, ())]),
+        renamed=_renamed(deck, new, [_name(item) for key in NEW_WORK for item in found.lists.get(key, ())]),
         reordered=names != sorted(names, key=lambda name: deck.by_name[name].index),
         **{name: tuple(items) for name, items in found.lists.items()},  # pyright: ignore[reportArgumentType]
     )
 
 
-_NEW_WORK = ("added", "changed_finished")
+NEW_WORK = ("added", "changed_waiting", "changed_finished")
+"""Kinds of change that give a name work which another may have done, or run."""
 
 
 def _name(item: Change | str) -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from ..text import field_text
-from .plan import Change, FilePlan
+from .plan import NEW_WORK, Change, FilePlan
 
 NAMED = 5
 """Names that a line lists; the others are counted."""
@@ -36,8 +36,8 @@ _MEANS = {
 }
 
 
-_NEW, _GONE = ("added", "changed_finished"), ("gone_finished", "gone_running")
-"""Kinds in which what has only another name is not told: it has a line of its own."""
+_GONE = ("gone_finished", "gone_running")
+"""Beside `NEW_WORK`, kinds in which what has only another name is not told: it has a line of its own."""
 
 
 def summary(plan: FilePlan) -> str:
@@ -67,7 +67,7 @@ def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str
     found: list[str] = []
     new, old = ({pair[place] for pair in plan.renamed} for place in (0, 1))
     for key, words in _KINDS:
-        apart = new if key in _NEW else old if key in _GONE else ()
+        apart = new if key in NEW_WORK else old if key in _GONE else ()
         items = [item for item in getattr(plan, key) if (item if isinstance(item, str) else item.name) not in apart]
         if items:
             found += [f"{words:<21} {_names(items, named)}: they {means[key]}", *_example(items)]

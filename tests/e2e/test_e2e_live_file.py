@@ -65,6 +65,30 @@ def test_half_of_a_rename_is_not_applied_unasked(deck: Deck, gate: Gate):
     assert sorted(deck.lines("ran")) == ["a", "b", "renamed"]
 
 
+def test_a_new_name_for_what_runs_is_not_started_beside_it_unasked(deck: Deck, gate: Gate):
+    work = "read _ <gate; echo a >> ran"
+    engine = begun(deck, AUTO + task("a", work), "a")
+    save(deck, AUTO + task("a", "echo other >> ran") + task("renamed", work))
+    engine.note("1 added; 1 changed, running; this is not done unasked")
+    assert apply(deck)["applied"] is not None
+    gate.let()
+    assert engine.finish().code == 0
+    assert sorted(deck.lines("ran")) == ["a", "other"]
+
+
+def test_two_that_swap_their_commands_while_one_runs_are_not_changed_unasked(deck: Deck, gate: Gate):
+    one, other = "read _ <gate; echo one >> ran", "echo other >> ran"
+    engine = begun(deck, AUTO + task("a", one) + task("b", other, 'needs = ["a"]'), "a")
+    save(deck, AUTO + task("a", other) + task("b", one, "gpus = 2"))
+    engine.note("1 changed, not started; 1 changed, running; this is not done unasked")
+    told = "b (was a): what was done, or runs, under the other name counts"
+    assert any(told in line for line in apply(deck, dry_run=True)["lines"])
+    assert apply(deck)["applied"] is not None
+    gate.let()
+    assert engine.finish().code == 0
+    assert sorted(deck.lines("ran")) == ["one", "other"]
+
+
 def test_a_running_task_that_was_changed_is_left_alone_and_the_others_follow_the_file(deck: Deck, gate: Gate):
     engine = begun(deck, AUTO + waits("a") + waits("b") + task("c", "echo old >> ran"), "a", "b")
     save(deck, AUTO + waits("a", then="echo more >> ran") + waits("b") + task("c", "echo new >> ran"))

@@ -409,7 +409,8 @@ class SimEngine:
             facts = self.box.disks[self.name].facts
             since = max(self.box.now - _DRAFT_S, self.files[0][0])  # not under an engine before this one
             ends = (fact for fact in facts if isinstance(fact, AttemptEnded) and fact.at > since)
-            ran |= {end.task for end in ends}
+            taken = {task.name for task in self.deck.tasks if task.selected}  # the draft has seen them run, or ended
+            ran |= taken & {end.task for end in ends}
             now = replace(now, selected=now.selected | ran)
         self.files.append((self.box.now, now))
         self._serving.renew()

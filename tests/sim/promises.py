@@ -195,7 +195,8 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
     ended = [old for old in box.started if old.deck == new.deck and not old.leader]
     good = [old for old in ended if old.code in spec.policy.success_codes]
     done = {old.task for old in good} | {old.fingerprint for old in good}
-    done |= {fact.fingerprint for fact in facts if isinstance(fact, TaskAccepted)}
+    accepted = {(fact.task, fact.fingerprint) for fact in facts if isinstance(fact, TaskAccepted)}
+    done |= {work for _, work in accepted}
     done |= {fact.task for fact in facts if isinstance(fact, TaskCached)}
     earlier = {other.name for other in file.tasks if other.round < spec.round} & (file.selected or {*works})
     cancelled = {fact.task for fact in facts if isinstance(fact, TaskCancelled)}
@@ -206,7 +207,8 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
         then = _tokens_before(new, facts)
         alive = [old for old in box.alive() if old.deck == new.deck and old.token in then]
         live, under_way = {old.task for old in alive}, {old.fingerprint for old in alive}
-        waited_for = {name for name in earlier - cancelled if works[name] in under_way}
+        over = cancelled | {name for name, work in accepted if works.get(name) == work}
+        waited_for = {name for name in earlier - over if works[name] in under_way}
         return (earlier & live) | waited_for | {name for name in spec.needs if not done & {name, works[name]}}
     return {name for name in {*spec.needs} | (earlier - cancelled) if not done & {name, works[name]}}
 
