@@ -17,11 +17,12 @@ def put(folder: Path, name: str, days: float, text: str = "") -> None:
     os.utime(path, (time.time() - days * DAY_S,) * 2)
 
 
-def test_old_files_of_arrays_and_old_void_claims_go_and_nothing_else(tmp_path: Path) -> None:
+def test_old_files_of_arrays_and_old_claims_of_no_job_go_and_nothing_else(tmp_path: Path) -> None:
     for token, days in (("old", 8), ("new", 1)):
         put(tmp_path, f"{token}.map", days)
         put(tmp_path, f"{token}.sh", days)
     put(tmp_path, "a.claim", 61, "void\n")
+    put(tmp_path, "empty.claim", 61)
     put(tmp_path, "b.claim", 30, "void\n")
     put(tmp_path, "c.claim", 61, "1234\n")
     put(tmp_path, "c.ended", 61, "code=0\n")

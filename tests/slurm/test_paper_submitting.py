@@ -216,6 +216,19 @@ async def test_a_submission_in_doubt_whose_claim_a_job_has_is_that_job(rig: Pape
 
 
 @on_paper
+async def test_a_submission_in_doubt_whose_claim_a_full_disk_left_empty_never_runs(rig: PaperRig):
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    rig.claim(token, "")
+    await rig.gone_in_time(token)
+    rig.beat(token)
+    rig.launcher.forget(token)
+    await until(lambda: not (rig.control / f"{token}.alive").exists())
+    assert (rig.control / f"{token}.claim").exists()
+
+
+@on_paper
 async def test_a_job_that_somebody_cancelled_while_its_sbatch_hung_was_cancelled(rig: PaperRig):
     await rig.running()  # while there is one the queue is looked at
     hangs = "until [ -e $here/go ]; do sleep 0.02; done; echo Socket timed out on send/recv operation >&2; exit 1"

@@ -342,5 +342,5 @@ def sweep(folder: str) -> None:
             with contextlib.suppress(OSError):
                 if limit_s is None or now - entry.stat().st_mtime < limit_s:
                     continue
-                if kind != "claim" or claimed_by(folder, token) == VOID:
+                if kind != "claim" or claimed_by(folder, token) in ("", VOID):
                     os.unlink(entry.path)

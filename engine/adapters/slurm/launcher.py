@@ -279,8 +279,8 @@ class SlurmLauncher:
             self._elements.pop(job.element, None)
 
     def _end(self, job: Job) -> None:
-        """Of one that was made void a job may still be, or turn up, in the queue."""
-        self._move(job, "void" if job.seen.claim == VOID else "gone")
+        """Of one that was made void, or never got a number, a job may still be, or turn up, in the queue."""
+        self._move(job, "void" if job.seen.claim == VOID or job.stage == "doubt" else "gone")
 
     def _submitted(self, job: Job, step: Submitted) -> None:
         job.id, job.seen.renumbered = step.job, False
