@@ -52,7 +52,7 @@ def attempt_fact(deck: Deck, fact: AttemptFact) -> None:
         elif isinstance(fact, e.AttemptRunning):
             deck.past.running(fact)
         elif isinstance(fact, e.AttemptEnded):
-            deck.past.over(fact, deck.run.number)
+            deck.gpu_s += fact.duration_s * deck.past.over(fact, deck.run.number)
             learn_success(deck, fact)
             if fact.outcome.ok:
                 deck.learned.success(fact.fingerprint, fact.duration_s)
@@ -180,8 +180,8 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
                 # It has begun anew; what comes next may go on from there.
                 task.again = replace(task.again, fresh=False)
         _charge(deck, task, fact, attempt)
+    deck.gpu_s += fact.duration_s * cards(deck, task, attempt)
     if not attempt.rebooted:
-        deck.gpu_s += fact.duration_s * cards(deck, task, attempt)
         learn_memory(deck, fact)
     if fact.outcome.ok or fact.duration_s >= FAST_S:
         task.entry.fast_failures = 0

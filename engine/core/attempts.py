@@ -42,6 +42,7 @@ def spawned(turn: Turn, item: i.Spawned) -> None:
     task, attempt = found
     if not attempt.where:
         turn.record(e.AttemptRunning(task.name, attempt.number, item.pid, item.start_ticks, item.pid_ns))
+        turn.deck.plan_due |= task.spec.next
     elif not attempt.began:
         _began(turn, task, attempt, item)
     else:

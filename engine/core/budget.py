@@ -17,13 +17,18 @@ def spent_budget(deck: Deck, at: float) -> str:
 
 
 def used_gpu_s(deck: Deck, at: float) -> float:
-    """What all attempts have taken until now: seconds by the GPUs that each has."""
+    """What all attempts have taken until now: seconds by the GPUs that each has. One that a restart of the box ended
+    counts until that is found out: nobody knows when it was."""
     running = ((task, task.attempt()) for task in deck.active.values())
     return deck.gpu_s + sum(
-        max(0.0, at - attempt.at) * cards(deck, task, attempt)
+        _lived_s(deck, attempt, at) * cards(deck, task, attempt)
         for task, attempt in running
         if attempt is not None and attempt.began
     )
+
+
+def _lived_s(deck: Deck, attempt: Attempt, at: float) -> float:
+    return max(0.0, at + deck.wall_ahead - attempt.wall if attempt.rebooted else at - attempt.at)
 
 
 def used_in_words(deck: Deck, at: float) -> str:

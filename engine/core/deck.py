@@ -67,7 +67,8 @@ class Past:
         if fact.job:
             self._jobs[fact.task, fact.attempt] = _Job(fact.job, fact.nodes)
 
-    def over(self, fact: AttemptEnded, run: int) -> None:
+    def over(self, fact: AttemptEnded, run: int) -> int:
+        """How many GPUs it had; of a cluster's nobody knows any more."""
         start = self._starts.pop((fact.task, fact.attempt), None)
         job = self._jobs.pop((fact.task, fact.attempt), _Job())
         if start is not None:
@@ -76,6 +77,7 @@ class Past:
                 start.card_mib, job.nodes, job.id, start.timeout_rung,
             )  # fmt: skip
             self.ended[fact.task] = (*self.ended.get(fact.task, ()), ended)
+        return 0 if start is None else len(start.gpus)
 
 
 DeadlineKind = Literal["timeout", "warn", "linger", "backoff", "minute", "plan", "warned"]

@@ -10,7 +10,7 @@ from .deck import Deck, Task
 from .effects import CheckDone, Gather, Launch
 from .fit import could_have, hours_shut, starts_barred
 from .gone import doing
-from .phases import Queued
+from .phases import Queued, Starting
 from .readiness import arrivals, cached_by_outputs, cached_now, has_succeeded, reconsider, unproven
 from .reserve import Reservation
 from .schedule import Choice, Placement, pick
@@ -128,12 +128,16 @@ def gather(turn: Turn, reservation: Reservation | None) -> None:
 
 
 def _wanted_next(deck: Deck, at: float) -> set[str]:
-    """GPUs that queued tasks which are next could have, did other decks leave them."""
+    """GPUs that queued tasks which are next could have, did other decks leave them. One that starts goes on asking for
+    its own until it has them: others may ask, too."""
     wanted: set[str] = set()
     if not deck.next_tasks or deck.cluster or deck.on_cpu or starts_barred(deck, at) is not None:
         return wanted
     for task in map(deck.tasks.__getitem__, deck.next_tasks):
-        wanted.update(could_have(deck, task, at))
+        if isinstance(task.phase, Starting):
+            wanted.update(set(task.phase.attempt.gpus).intersection(deck.wanted_next))
+        else:
+            wanted.update(could_have(deck, task, at))
     return wanted
 
 

@@ -10,7 +10,7 @@ from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import Effect, Gather, Launch, Stop
-from gpudeck.engine.core.phases import Queued
+from gpudeck.engine.core.phases import Queued, Starting
 from gpudeck.engine.core.spec import DeckFile
 
 
@@ -68,7 +68,8 @@ class Outside:
         task = self.deck.by_name.get(effect.task)
         assert effect.gpus == () or (task is not None and isinstance(task.phase, Queued)), "kept for nobody"
         assert len(effect.gpus) != 1
-        assert not effect.first or any(task.spec.next and isinstance(task.phase, Queued) for task in self.deck.tasks)
+        able = (Queued, Starting)
+        assert not effect.first or any(task.spec.next and isinstance(task.phase, able) for task in self.deck.tasks)
         self.kept = effect.gpus
 
     def judge(self, proc: Proc) -> e.Outcome:

@@ -56,6 +56,22 @@ def test_a_restart_knows_what_was_used_and_more_hours_let_the_rest_start() -> No
     assert found.running() == {"b": (0,)}
 
 
+def test_what_tasks_took_that_have_left_the_file_counts() -> None:
+    found = world(spec("a"), spec("b"), settings=of_hours(1))
+    found.advance(3600)
+    found.end("a")
+    found.restart(file=deck_file([spec("b")], of_hours(1)))
+    assert found.running() == {}
+
+
+def test_what_a_restart_of_the_box_ended_counts_until_it_is_found_out() -> None:
+    found = world(spec("a"), spec("b"), settings=of_hours(1))
+    found.advance(3600)
+    found.restart(reboot=True)
+    assert used_gpu_s(found.deck, found.now) == pytest.approx(3605)
+    assert found.running() == {}
+
+
 def test_nothing_starts_from_the_end_of_the_budget_on() -> None:
     then = time.localtime(world(spec("a"), begin=False).wall + 600)
     end = Clock(then.tm_hour, then.tm_min, (then.tm_year, then.tm_mon, then.tm_mday))

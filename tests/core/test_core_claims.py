@@ -202,6 +202,13 @@ def test_a_task_that_is_next_asks_other_decks_for_the_gpus_that_it_could_use_unt
     assert asked_for(found)[-1] == ()
 
 
+def test_a_task_that_is_next_asks_for_the_gpu_that_it_starts_on_until_it_has_it() -> None:
+    found = taken(spec("n", next=True, gpu_ids=("0", "1")), gpus=3, others=(0, 1, 2))
+    del found.elsewhere["GPU-1"]
+    found.sample()
+    assert asked_for(found) == [("GPU-0", "GPU-1"), ("GPU-1",), ()]
+
+
 def test_a_task_that_is_next_asks_for_no_gpu_that_nobody_could_leave_to_it() -> None:
     found = taken(spec("n", next=True), gpus=2, others=(0,), settings=DeckSettings(gpus="all", foreign="avoid"))
     assert found.running() == {"n": (1,)}

@@ -13,7 +13,7 @@ from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
 from gpudeck.engine.attempts import end
 from gpudeck.engine.attempts.end import Ends
 from gpudeck.engine.core import apply as apply_module
-from gpudeck.engine.core import apply_acts, dispatch, fit, step
+from gpudeck.engine.core import apply_acts, dispatch, fit, preempt, step
 from gpudeck.engine.core import attempts as core_attempts
 from gpudeck.engine.core.turn import Turn
 from gpudeck.engine.decks import handover, loading

@@ -62,6 +62,8 @@ class Process:
     """Ranks of it live on other nodes of its job."""
     record: bool = True
     """The wrapper's record stands in the state folder."""
+    lived_s: float = 0.0
+    """At least so long its leader did, once it has ended."""
 
 
 @dataclass(slots=True)
@@ -98,6 +100,8 @@ class Simulated:
         """So long after a timeout and its grace, with an engine there, nothing of an attempt lives."""
         self.sockets: dict[str, Any] = {}
         """What listens, by address."""
+        self.no_room: float | None = None
+        """Since when the disk has too little room for more to start."""
         self.hung_until = 0.0
         self.given_before: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {}
         """By what can be taken back, the values that tasks had in the place of the file's."""
@@ -145,7 +149,7 @@ class Simulated:
         """The leader ends, if it still runs; what it leaves goes later."""
         if not process.leader or process.boot != self.boot:
             return
-        process.leader, process.code = False, code
+        process.leader, process.code, process.lived_s = False, code, self.now - process.began
         self.say(f"{process.task} attempt {process.attempt} of {process.deck} exits with {code}")
         if process.behaviour.leaves_s:
             self.after(process.behaviour.leaves_s, lambda: self.goes(process))
@@ -185,7 +189,7 @@ class Simulated:
         self._wall_s += self.now
         self.now = 10.0
         self._wall_s -= self.now
-        self.lost, self.foreign, self.hung_until = {}, {}, 0.0
+        self.lost, self.foreign, self.hung_until, self.no_room = {}, {}, 0.0, None
         self.sockets.clear()
         # What was to happen by the clock before happens no more: processes are gone, writes are lost.
         self._events = []

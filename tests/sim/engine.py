@@ -13,6 +13,7 @@ from zlib import crc32
 
 from gpudeck.engine.attempts.attempts import Attempts
 from gpudeck.engine.attempts.environment import Box
+from gpudeck.engine.core.budget import spent_budget
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import AttemptEnded, Fact
@@ -57,6 +58,7 @@ from tests.sim.box import LOSSES, Behaviour, Disk, Process, Simulated
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
 from tests.sim.loop import SimLoop
+from tests.sim.plan import ROOM_MIB
 from tests.sim.promises import Broken
 from tests.sim.replies import changes
 from tests.sim.taskfiles import SimBackground
@@ -335,6 +337,8 @@ class SimEngine:
             readings = [self._reading(uuid) for uuid in self.box.gpus]
             self._post(DevicesSampled(tuple(readings), claimed=self._claimed()))
             self._serving.sampled()
+        if self.deck.settings.disk_mib is not None:
+            self._post(DevicesSampled((), disk_free_mib=ROOM_MIB * (self.box.no_room is None)))
         for each in self.box.alive():
             if each.deck == self.name and self.box.now - each.began >= each.behaviour.runs_s / 2:
                 loss = crc32(each.task.encode()) % 5  # some are equal
@@ -453,6 +457,7 @@ class SimEngine:
         """It has ended by itself."""
         deck, rest = self.deck, [task for task in self.deck.tasks if not isinstance(task.phase, FINAL)]
         asked = self._ending.by_user or deck.paused or deck.run.halted or any(task.held for task in rest)
+        asked = asked or spent_budget(deck, self.box.now)
         if not (deck.run.ended or asked or any(gpu.mark == "drain" for gpu in deck.gpus.values())):
             told = ", ".join(f"{task.name} {NAMES[type(task.phase)]}" for task in rest)
             raise Broken(f"the engine of {self.name} ends, nothing is in the way, and left are {told}")

@@ -174,6 +174,11 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
         for fact in world.box.disks[name].facts
         if isinstance(fact, AttemptStarting)
     ),
+    "Budget: its GPU hours are used up": _seen("spent"),
+    "Disk: it has no room for more to start": _said("the disk has no room"),
+    "Yield: a task makes way for a more urgent one": _ended(
+        lambda fact: fact.outcome.detail == "urgent took its place"
+    ),
     "Halt: tasks in a row failed early": _some(Halted, of=lambda fact: "of its start" in getattr(fact, "by", "")),
     "Prune: what is lost among its peers is stopped": _ended(_is("next", "pruned")),
     "Slurm: tasks share an array": _said(r"sbatch of ([2-9]|\d\d)"),

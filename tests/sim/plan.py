@@ -10,6 +10,7 @@ from random import Random
 from gpudeck.engine.core.hours import Clock, Hours
 from gpudeck.engine.core.spec import (
     Asks,
+    Budget,
     DeckFile,
     DeckSettings,
     Extras,
@@ -17,6 +18,7 @@ from gpudeck.engine.core.spec import (
     Policy,
     Prune,
     Resources,
+    Resume,
     TaskSpec,
     Work,
 )
@@ -27,6 +29,8 @@ FAULTS = (
     "watch", "socket gone", "added",
 )  # fmt: skip
 """Of an engine's pieces."""
+ROOM_MIB = 50_000
+"""That have to be free on the disk, where a deck says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Plan:
     behaviours: dict[tuple[str, str, int], Behaviour]
     """By deck, task and attempt; others end well after 5 s."""
     odds: dict[str, float] = field(default_factory=dict)
-    """Of each fault, and of "user": how likely it is at each piece that an engine runs."""
+    """Of each fault, "user" and "urgent": how likely it is at each piece that an engine runs."""
     edits: float = 0.0
     """How likely the task file is another at each start of an engine; while one runs, see `odds`."""
     slots: int = 1
@@ -77,6 +81,16 @@ def plan_of(seed: int) -> Plan:
         decks = {name: _with_hours(clock, file) for name, file in decks.items()}
     if (early := Random(f"early {seed}")).random() < 0.1:
         decks = {name: _with_early(early, file) for name, file in decks.items()}
+    if (budget := Random(f"budget {seed}")).random() < 0.1 and gpus:
+        decks = {name: _with_budget(budget, file) for name, file in decks.items()}
+    if (room := Random(f"room {seed}")).random() < 0.1:
+        decks = {
+            name: replace(file, settings=replace(file.settings, disk_mib=ROOM_MIB)) for name, file in decks.items()
+        }
+        odds["no room"] = room.choice([0.001, 0.003])
+    if (urgent := Random(f"urgent {seed}")).random() < 0.15 and gpus:
+        decks = {name: _with_checkpoints(urgent, file) for name, file in decks.items()}
+        odds["urgent"] = urgent.choice([0.003, 0.01])
     broken = f"GPU-{random.randrange(gpus)}" if gpus > 1 and random.random() < 0.15 else ""
     return Plan(seed, gpus, decks, behaviours, odds, edits, slots, broken)
 
@@ -141,6 +155,19 @@ def _with_hours(random: Random, file: DeckFile) -> DeckFile:
 def _with_early(random: Random, file: DeckFile) -> DeckFile:
     """A row of tasks that fail soon after their start halts it."""
     return replace(file, settings=replace(file.settings, halt=Halt(random.choice(["soon", "now"]), early=2)))
+
+
+def _with_budget(random: Random, file: DeckFile) -> DeckFile:
+    """Some GPU hours are all that it may take."""
+    return replace(file, settings=replace(file.settings, budget=Budget(random.choice([0.002, 0.01, 0.03]))))
+
+
+def _with_checkpoints(random: Random, file: DeckFile) -> DeckFile:
+    """What can be gone on from may be stopped for what is more urgent."""
+    resume = Resume(("true", "again"), ("*.ckpt",))
+    return replace(
+        file, tasks=tuple(replace(task, resume=resume if random.random() < 0.7 else None) for task in file.tasks)
+    )
 
 
 def edited(random: Random, file: DeckFile) -> DeckFile:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from gpudeck.engine.core.deck import Deck
+from gpudeck.engine.core.deck import Deck, Past, Task
 from gpudeck.engine.core.events import Fact, Fate, GpuMarked, OptionsChanged, Outcome, TaskHeld
 from gpudeck.engine.core.inputs import TreeGone
 from gpudeck.engine.core.readings import GpuReading
@@ -39,6 +39,7 @@ from tests.inside.sim import (
     handover,
     loading,
     loop,
+    preempt,
     reading,
     step,
 )
@@ -232,6 +233,18 @@ def _nothing_moved(_: object) -> Callable[[DeckView], set[int]]:
     return changed
 
 
+def _without_disk(deck_of: Callable[[DeckFile, object], Deck]) -> Callable[[DeckFile, object], Deck]:
+    return lambda file, gpus: deck_of(replace(file, settings=replace(file.settings, disk_mib=None)), gpus)
+
+
+def _charged_for_making_way(decide: Callable[..., Decision]) -> Callable[..., Decision]:
+    def charged(task: Task, attempt: object, outcome: Outcome, **more: Any) -> Decision:
+        decision = decide(task, attempt, outcome, **more)
+        return replace(decision, charged=decision.charged or outcome.reason == "preempted")
+
+    return charged
+
+
 def _always(answer: bool) -> Callable[[Any], Callable[..., bool]]:
     return lambda _: lambda *_: answer
 
@@ -301,6 +314,11 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "what runs is not waited for under its new name": _instead(dispatch, "doing", _nothing),
     "a task is judged anew by each engine": _instead(step, "is_known", _always(False)),
     "hours mean nothing": _instead(fit, "hours_obstacle", _nothing),
+    "a budget means nothing": _instead(fit, "spent_budget", _nothing),
+    "what has left the file costs nothing": _instead(Past, "over", lambda _: lambda *_: 0),
+    "a disk without room is started on": _instead(loading, "deck_of", _without_disk),
+    "what has nothing to go on from makes way": _instead(preempt, "_may_yield", _always(True)),
+    "making way costs a try": _instead(core_attempts, "decide", _charged_for_making_way),
     "a record goes before the end is on disk": _instead(Ends, "written", _forgets_at_once),
 }
 

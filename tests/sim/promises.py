@@ -33,7 +33,7 @@ from gpudeck.engine.core.events import (
 )
 from gpudeck.engine.core.phases import Queued
 from gpudeck.engine.core.recorded import recorded
-from gpudeck.engine.core.spec import DeckFile, DeckSettings, Resources, TaskSpec
+from gpudeck.engine.core.spec import Budget, DeckFile, DeckSettings, Resources, TaskSpec
 from tests.inside.sim import Loaded, RunOptions, decode
 from tests.sim.box import Process, Simulated
 
@@ -87,6 +87,11 @@ def at_spawn(
     wall = box.instant().wall_s + 1.0  # clocks are read to the minute
     if all(each is not None and each.opens(wall) > wall for each in hours):
         raise Broken(f"{_name(new)} began outside of its hours, {hours[-1]}")
+    if all(spent := [_spent(box, file.settings.budget, decided, new) for file in meant]):
+        raise Broken(f"{_name(new)} began, and the budget of {spent[-1]:g} GPU hours was used up")
+    no_room = box.no_room if box.no_room is not None else box.now
+    if all(file.settings.disk_mib is not None for file in meant) and box.now - no_room > LEARNED_S:
+        raise Broken(f"{_name(new)} began, and its disk has no room for {box.now - no_room:.0f} s")
     marks = _marks_before(new.token, facts)
     for uuid in new.gpus:
         if marks.get(uuid) == "drain":
@@ -213,6 +218,19 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
     return {name for name in {*spec.needs} | (earlier - cancelled) if not done & {name, works[name]}}
 
 
+def _spent(box: Simulated, budget: Budget, at: float, new: Process) -> float:
+    """Its GPU hours, where the deck's processes have lived for more than that by then; else 0."""
+
+    def lived_s(old: Process) -> float:
+        since_s = max(0.0, at - old.began)
+        return old.lived_s if old.boot != box.boot else since_s if old.leader else min(old.lived_s, since_s)
+
+    before = [old for old in box.started if old.deck == new.deck and old is not new]
+    most = budget.gpu_hours
+    over = most is not None and sum(len(old.gpus) * lived_s(old) for old in before) > most * 3600
+    return most if over else 0.0
+
+
 def of_a_moment(box: Simulated, specs: Mapping[str, Mapping[str, TaskSpec]], served_since: Mapping[str, float]) -> None:
     """Of all that lives. *served_since*: when the engine of each deck began, of those that have one."""
     tasks: dict[tuple[str, str], Process] = {}
@@ -258,6 +276,7 @@ def of_a_journal(
             _code(box, deck, fact, told.starts.get((fact.task, fact.attempt)), specs[fact.task].policy.success_codes)
     _retries(deck, specs, edited, facts)
     _judged(deck, facts)
+    _made_way(deck, specs, facts)
     unknown = {p.token for p in box.started if p.deck == deck} - told.tokens
     if unknown:
         raise Broken(f"{_name(box.processes[unknown.pop()])} began and the journal does not know it")
@@ -309,6 +328,23 @@ def _judged(deck: str, facts: Sequence[Fact]) -> None:
                 raise Broken(f"{fact.task} of {deck} is told as pruned, and was not stopped for that")
             case AttemptEnded():
                 done[fact.task] = fact.outcome.ok
+            case _:
+                pass
+
+
+def _made_way(deck: str, specs: Mapping[str, TaskSpec], facts: Sequence[Fact]) -> None:
+    """Only what can be gone on from is stopped for a more urgent task, and that costs it no try."""
+    lost = {spec.fingerprint for spec in specs.values() if spec.resume is None}
+    works: dict[str, str] = {}
+    for fact in facts:
+        match fact:
+            case AttemptStarting():
+                works[fact.task] = fact.fingerprint
+            case StopRequested(why="preempted") if works[fact.task] in lost:
+                raise Broken(f"{fact.task} of {deck} makes way, and has nothing to go on from")
+            case AttemptEnded(outcome=Outcome(reason="preempted", detail="urgent took its place")):
+                if fact.next != "cancelled" and (fact.charged or fact.next != "queued"):
+                    raise Broken(f"{fact.task} of {deck} made way, and is {fact.next}")
             case _:
                 pass
 

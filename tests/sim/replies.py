@@ -122,6 +122,10 @@ def check(asked: Asked, reply: Reply) -> None:
         case "undo":
             _done(asked, "undo", result["tasks"])
             _given_back(asked, result["tasks"])
+        case "preempt":
+            stops = {fact.task for fact in asked.facts if isinstance(fact, StopRequested) and fact.why == "preempted"}
+            if asked.on_disk and (missing := {*result["tasks"]} - stops):
+                raise Broken(f"{', '.join(sorted(missing))} is said to make way, and that is not on disk")
         case "pause" | "unpause" as verb:
             ended = deck.run.ended or any(isinstance(fact, RunEnded) for fact in asked.facts)
             if asked.alone and not ended and bool(deck.paused) is not (verb == "pause"):

@@ -7,14 +7,16 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
 from unittest import mock
 
+from gpudeck.engine.core.budget import spent_budget
 from gpudeck.engine.core.events import AttemptEnded, Fact
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Blocked, Queued, Waiting
 from gpudeck.engine.core.recorded import recorded
-from gpudeck.engine.core.spec import DeckFile
+from gpudeck.engine.core.spec import Budget, DeckFile
 from gpudeck.engine.errors import DeckError, UsageError
 from tests.inside.sim import host
 from tests.sim import promises
@@ -179,6 +181,9 @@ class World:
                 client.leave()
         names = tuple(spec.name for spec in self.files[deck].tasks)
         what = [Wish("unpause"), Wish("release", {"tasks": names})]
+        if (settings := self.files[deck].settings).budget != Budget():
+            self._save(deck, replace(self.files[deck], settings=replace(settings, budget=Budget())))
+            what.insert(0, Wish("apply", _choices(self.random)))
         for index in range(len(self.box.gpus)):  # one by one: a deck that has only some refuses the others
             what.append(Wish("gpu", {"verb": "enable", "gpus": (str(index),)}))
         self._come(deck, what, last=True)
@@ -340,6 +345,15 @@ class World:
                 case "driver hangs":
                     self.box.hung_until = self.box.now + self.random.choice([5.0, 30.0, 120.0])
                     self.box.say("the driver of the GPUs hangs")
+                case "no room" if self.box.no_room is None:
+                    self.box.no_room = self.box.now
+                    self.box.say("the disk has no room")
+                    self.box.after(self.random.choice([5.0, 60.0, 300.0]), self._room)
+                case "no room":
+                    pass
+                case "urgent":
+                    tokens = tuple(token for token in engine.deck.active if self.random.random() < 0.5)
+                    self._come(engine.name, [Wish("preempt", {"tokens": tokens, "by": "urgent"})])
                 case "socket gone":
                     self.box.sockets.pop(engine.lock.address, None)
                     engine.deaf_since = self.box.now
@@ -382,6 +396,9 @@ class World:
             self.box.say(f"{uuid} is {'lost' if kind is self.box.lost else 'taken by bob'}")
             self.box.after(self.random.choice([5.0, 60.0, 300.0]), lambda: kind.pop(uuid, None))
 
+    def _room(self) -> None:
+        self.box.no_room = None
+
     def _free(self, deck: str) -> None:
         self.box.disks[deck].full = False
         if (engine := self.engines.get(deck)) is not None:
@@ -422,6 +439,7 @@ class World:
         self.seen["next"] += bool(asked)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
+            self.seen["spent"] += bool(spent_budget(engine.deck, self.box.now))
             if engine.stopped_at is not None and self.box.now - engine.stopped_at > _STOPS_S + self.box.late_s:
                 raise Broken(f"{engine.name} was to end with its tasks long ago")
             self.seen["at once"] += engine.crowded
@@ -458,10 +476,10 @@ class World:
             for task in deck.tasks:
                 if isinstance(task.phase, (Waiting, Queued, Backoff)) and not explain(deck, task, self.box.now):
                     raise Broken(f"{task.name} of {engine.name} waits and nothing says why")
-            told = ", ".join(
-                f"{task.name} {NAMES[type(task.phase)]}" for task in deck.tasks if not isinstance(task.phase, FINAL)
-            )
-            raise Broken(f"{engine.name} does not end: {told}")
+            rest = [task for task in deck.tasks if not isinstance(task.phase, FINAL)]
+            told = ", ".join(f"{task.name} {NAMES[type(task.phase)]}" for task in rest)
+            why = {obstacle.text: None for task in rest for obstacle in explain(deck, task, self.box.now)}
+            raise Broken(f"{engine.name} does not end: {told} ({'; '.join(why)})")
 
     def _check_end(self) -> None:
         for deck, file in self.files.items():
