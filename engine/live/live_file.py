@@ -217,8 +217,8 @@ class LiveFile:
         """Let tasks that have ended have these values of variables in the place of the file's, until they are given
         others. *dry_run*: only look. Returns what becomes of them, by name; one that has started by itself meanwhile is
         not among them. Raises DeckError."""
+        before = self._active()  # those of which nothing can be proven
         async with self._one_at_a_time:
-            before = self._active()
             while values:
                 with contextlib.suppress(HasStartedError):
                     return await self._give(values, before, dry_run=dry_run)

@@ -89,9 +89,9 @@ def at_spawn(
         raise Broken(f"{_name(new)} began outside of its hours, {hours[-1]}")
     if all(spent := [_spent(box, file.settings.budget, decided, new) for file in meant]):
         raise Broken(f"{_name(new)} began, and the budget of {spent[-1]:g} GPU hours was used up")
-    no_room = box.no_room if box.no_room is not None else box.now
-    if all(file.settings.disk_mib is not None for file in meant) and box.now - no_room > LEARNED_S:
-        raise Broken(f"{_name(new)} began, and its disk has no room for {box.now - no_room:.0f} s")
+    no_room_s = 0.0 if box.no_room is None else decided - box.no_room
+    if all(file.settings.disk_mib is not None for file in meant) and no_room_s > LEARNED_S:
+        raise Broken(f"{_name(new)} was started, and its disk had no room for {no_room_s:.0f} s")
     marks = _marks_before(new.token, facts)
     for uuid in new.gpus:
         if marks.get(uuid) == "drain":

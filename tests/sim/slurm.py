@@ -126,6 +126,7 @@ class Clustered(Simulated):
         self.boot = f"boot-{int(self.boot.split('-')[1]) + 1}"
         self.say("the login node goes down")
         before_s, self.now = self.now - 10.0, 10.0
+        self.no_room = None if self.no_room is None else self.now
         self._wall_s += before_s
         self._events = [(at - before_s, count, do) for at, count, do in self._events]
         for process in self.processes.values():

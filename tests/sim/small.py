@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import permutations
 
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
@@ -101,15 +102,24 @@ class Orders:
 
 
 class RetriedWorld(World):
-    """A task fails, and waits for its next try; *after_s* later somebody gives it another value."""
+    """A task fails, and waits for its next try; *after_s* later somebody gives it another value. *applies*: just after
+    an edit of it was to be applied."""
 
-    def __init__(self, after_s: float, folder: str) -> None:
+    def __init__(self, after_s: float, folder: str, *, applies: bool = False) -> None:
         behaviours = {("a", "a0", attempt): Behaviour(code=1, runs_s=1.0) for attempt in (1, 2)}
         super().__init__(Plan(1, 1, {"a": _deck("a")}, behaviours), folder)
-        self._after_s = after_s
+        self._after_s, self._applies = after_s, applies
 
     def _begin(self) -> None:
         self.start("a")
+        if self._applies:
+            self.box.after(1.0 + self._after_s, self._apply_edit)
         wish = Wish("retry", {"tasks": ("a0",), "set": {"bs": "2"}})
         self.box.after(1.0 + self._after_s, lambda: self._come("a", [wish], last=True))
         self.elapsed = self.plan.faults_end
+
+    def _apply_edit(self) -> None:
+        first, *rest = self.files["a"].tasks
+        edited = replace(first, fingerprint=f"{first.fingerprint}'")
+        self._save("a", replace(self.files["a"], tasks=(edited, *rest), text="edited"))
+        self._come("a", [Wish("apply")], last=True)

@@ -89,6 +89,12 @@ def test_a_value_is_not_given_to_an_attempt_that_starts_meanwhile(folder: str) -
         _go(RetriedWorld(after_ms / 1000, f"{folder}/small"), f"a value {after_ms} ms after the end")
 
 
+def test_nor_to_one_that_starts_while_an_edit_is_applied(folder: str) -> None:
+    for after_ms in range(0, 700, 5):
+        world = RetriedWorld(after_ms / 1000, f"{folder}/small", applies=True)
+        _go(world, f"an edit and a value {after_ms} ms after the end")
+
+
 @pytest.mark.soak
 def test_the_worlds_come_to_what_each_rule_is_for(folder: str) -> None:
     missing = set(MARKS)
