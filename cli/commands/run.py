@@ -23,7 +23,7 @@ from ...engine.protocol.states import ACTIVE, DONE, ENDED
 from ...engine.protocol.wire import TaskRow
 from ...engine.runs.engines import TELL_S, WAITS, Asked, Engines, Wait
 from ...engine.runs.wanted import Wanted, wanted_of
-from ...engine.taking import take_place
+from ...engine.taking import take_places
 from ...engine.taskfile.placeholders import escaped
 from ...engine.text import field_text
 from .logs import LogFeed, PrintedLog, Printer, Sink
@@ -99,10 +99,7 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
         quietly = _silent if command.flag("quiet") else say
         name, connection = engines.enter(wanted, say)
         if command.flag("now"):
-            try:
-                take_place(connection, name, quietly, lambda: asked.times > 0)
-            except DeckError as error:  # gone, or older: whichever has the command next has it first in line
-                quietly(f"{error}: {name} is first in line")
+            take_places(connection, [name], quietly, asked.fileno())
         if detach:
             connection.close()
             if command.flag("json"):
