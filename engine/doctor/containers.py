@@ -1,4 +1,5 @@
-"""Whether what tasks with an image need is there: a container program, and the image."""
+"""Whether what tasks with an image need is there, a container program and the image; and who starts containers by
+hand."""
 
 from __future__ import annotations
 
@@ -9,15 +10,25 @@ from ..adapters.programs import run_program
 from ..attempts.container import PROGRAMS, Program, chosen
 from ..core.spec import DeckSettings, TaskSpec
 from .finding import Finding, fail, ok, warn
+from .programs import container_clients
 
 _TIMEOUT_S = 10.0
+_SECURITY = ("docker", "info", "--format", "{{.SecurityOptions}}")
 _ASKED: Mapping[Program, tuple[str, ...]] = {"docker": ("image", "inspect"), "podman": ("image", "exists")}
 _NONE_SUCH = {"docker": "no such image", "podman": ""}
 """What is said of an image that is not there, beside a code that other troubles have, too."""
 
 
-def check_images(tasks: Sequence[TaskSpec], settings: DeckSettings, base: Mapping[str, str]) -> Iterator[Finding]:
-    """Nothing without tasks that have an image. *base*: what attempts start from. Calls the program."""
+def check_containers(tasks: Sequence[TaskSpec], settings: DeckSettings, base: Mapping[str, str]) -> Iterator[Finding]:
+    """Nothing without containers. *base*: what attempts start from. Calls the program of tasks that have an image."""
+    if settings.backend == "local":
+        for program, task in container_clients(tasks).items():
+            text = f"{task} calls {program} run: the container is not the task's own, and may outlive a stop"
+            yield warn("container", text, "give the task the key image instead, or write --rm --init")
+    yield from _check_images(tasks, settings, base)
+
+
+def _check_images(tasks: Sequence[TaskSpec], settings: DeckSettings, base: Mapping[str, str]) -> Iterator[Finding]:
     images = list(dict.fromkeys(task.extras.image for task in tasks if task.extras.image))
     if not images:
         return
@@ -26,6 +37,10 @@ def check_images(tasks: Sequence[TaskSpec], settings: DeckSettings, base: Mappin
         wanted = ", ".join(PROGRAMS) if settings.container == "auto" else settings.container
         remedy = "install podman, docker or apptainer" if settings.container == "auto" else f"install {wanted}"
         yield fail("container", f"{images[0]} needs a container program, and PATH has none of: {wanted}", remedy)
+        return
+    if program == "docker" and "rootless" in run_program(_SECURITY, base, timeout_s=_TIMEOUT_S).out:
+        text = "docker runs without root here, and in its containers you are a user who may not write your files"
+        yield fail("container", text, 'install podman, and write container = "podman" in [deck]')
         return
     found = [finding for image in images if (finding := _image(program, image, base))]
     yield from found or [ok("container", f"{program} has {', '.join(images)}")]
