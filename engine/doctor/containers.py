@@ -7,10 +7,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..adapters.programs import run_program
-from ..attempts.container import PROGRAMS, Program, chosen
+from ..attempts.container import PROGRAMS, Program, chosen, typed_client
 from ..core.spec import DeckSettings, TaskSpec
 from .finding import Finding, fail, ok, warn
-from .programs import container_clients
 
 _TIMEOUT_S = 10.0
 _SECURITY = ("docker", "info", "--format", "{{.SecurityOptions}}")
@@ -22,7 +21,8 @@ _NONE_SUCH = {"docker": "no such image", "podman": ""}
 def check_containers(tasks: Sequence[TaskSpec], settings: DeckSettings, base: Mapping[str, str]) -> Iterator[Finding]:
     """Nothing without containers. *base*: what attempts start from. Calls the program of tasks that have an image."""
     if settings.backend == "local":
-        for program, task in container_clients(tasks).items():
+        clients = {program: task.name for task in reversed(tasks) if (program := typed_client(task))}
+        for program, task in clients.items():
             text = f"{task} calls {program} run: the container is not the task's own, and may outlive a stop"
             yield warn("container", text, "give the task the key image instead, or write --rm --init")
     yield from _check_images(tasks, settings, base)

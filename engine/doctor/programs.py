@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..attempts.container import BY_DAEMON
 from ..attempts.environment import use_python
 from ..core.spec import Command, TaskSpec
 from ..taskfile.placeholders import without_markers
@@ -57,17 +56,6 @@ def look_for_programs(tasks: Sequence[TaskSpec], base: Mapping[str, str], *, her
     for task in tasks:
         first.setdefault(task.entry, task)
     return [each for task in first.values() for each in _missing(task, base, here=here)]
-
-
-def container_clients(tasks: Sequence[TaskSpec]) -> Mapping[str, str]:
-    """Programs whose `run` a command types, each with the first such task."""
-    found: dict[str, str] = {}
-    for task in tasks:
-        for words in _commands(task.work.command) if not task.extras.image else ():
-            client = words[1:] if words[:1] == ["exec"] else words
-            if "run" in client[1:] and (program := os.path.basename(client[0])) in BY_DAEMON:
-                found.setdefault(program, task.name)
-    return found
 
 
 def _missing(task: TaskSpec, base: Mapping[str, str], *, here: bool) -> Iterator[Missing]:

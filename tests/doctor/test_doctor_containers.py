@@ -65,7 +65,10 @@ def test_a_docker_without_root_is_refused_since_its_containers_have_another_user
         ("docker run --rm img python train.py", True),
         ("cd data && exec podman --log-level warn run img", True),
         (("/usr/bin/docker", "container", "run", "img"), True),
+        ("docker \\\n  run img", True),
+        ("CUDA=0 docker run img", True),
         ("docker pull img; python train.py run", False),
+        ("echo docker run img", False),
         ("apptainer exec img.sif python train.py", False),
     ],
 )
