@@ -13,7 +13,7 @@ from .finding import Finding, fail, ok, warn
 
 _TIMEOUT_S = 10.0
 _SECURITY = ("docker", "info", "--format", "{{.SecurityOptions}}")
-_ASKED: Mapping[Program, tuple[str, ...]] = {"docker": ("image", "inspect"), "podman": ("image", "exists")}
+_ASKED: Mapping[Program, str] = {"docker": "inspect", "podman": "exists"}
 _NONE_SUCH = {"docker": "no such image", "podman": ""}
 """What is said of an image that is not there, beside a code that other troubles have, too."""
 
@@ -43,20 +43,21 @@ def _check_images(tasks: Sequence[TaskSpec], settings: DeckSettings, base: Mappi
         yield fail("container", text, 'install podman, and write container = "podman" in [deck]')
         return
     found = [finding for image in images if (finding := _image(program, image, base))]
-    yield from found or [ok("container", f"{program} has {', '.join(images)}")]
+    there = "is there for" if program == "apptainer" else "has"
+    yield from found or [ok("container", f"{program} {there} {', '.join(images)}")]
 
 
 def _image(program: Program, image: str, base: Mapping[str, str]) -> Finding | None:
     """None: it is there, or that is known at its start alone."""
-    if program == "apptainer":
-        if "://" in image or os.path.exists(os.path.expanduser(image)):
-            return None
+    if program == "apptainer" and "://" not in image and not os.path.exists(os.path.expanduser(image)):
         return fail("container", f"{image} is not there", "write the path of a .sif, or docker://NAME")
-    answer = run_program((program, *_ASKED[program], image), base, timeout_s=_TIMEOUT_S)
+    words = ("version",) if program == "apptainer" else ("image", _ASKED[program], image)
+    answer = run_program((program, *words), base, timeout_s=_TIMEOUT_S)
     if answer.ok:
         return None
-    if answer.code == 1 and _NONE_SUCH[program] in answer.err.lower():
+    if program != "apptainer" and answer.code == 1 and _NONE_SUCH[program] in answer.err.lower():
         text = f"{program} does not have {image} yet: the first start pulls it, with its GPU held"
         return warn("container", text, f"{program} pull {image}")
     said = answer.err.strip().splitlines() or [f"exit code {answer.code}"]
-    return fail("container", f"{program} does not work: {said[-1]}", f"{program} run --rm {image} true tells more")
+    tried = "exec" if program == "apptainer" else "run --rm"
+    return fail("container", f"{program} does not work: {said[-1]}", f"{program} {tried} {image} true tells more")

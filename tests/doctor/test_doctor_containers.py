@@ -47,6 +47,14 @@ def test_an_image_that_is_not_there_is_said(tmp_path: Path, name: str, answer: s
     assert found.level == level
 
 
+@pytest.mark.parametrize(("answer", "level"), [("exit 0", "ok"), ("echo no user namespaces >&2; exit 255", "fail")])
+def test_an_apptainer_that_does_not_work_is_said(tmp_path: Path, answer: str, level: str) -> None:
+    tasks = [TaskSpec("t", "t", 0, Work(("x",)), "f", extras=Extras(image="docker://img:1"))]
+    settings = DeckSettings(container="apptainer")
+    (found,) = check_containers(tasks, settings, program(tmp_path, "apptainer", answer))
+    assert found.level == level
+
+
 def test_a_deck_without_images_needs_none(tmp_path: Path) -> None:
     plain = [TaskSpec("t", "t", 0, Work(("x",)), "f")]
     assert not list(check_containers(plain, DeckSettings(), {"PATH": str(tmp_path)}))
