@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck import Deck
 from gpudeck.engine.core.events import AttemptEnded, StopRequested
 from tests.commands.commands_rig import Commanded, Following
 from tests.commands.run_rig import until_run
@@ -186,6 +187,18 @@ def test_a_detached_command_says_who_makes_way_too(sweep: Sweep) -> None:
     until_run(sweep, "eval", "running")
     sweep.urgent.let()
     until_run(sweep, "eval", "succeeded")
+
+
+def test_a_program_s_command_in_the_queue_takes_a_place_too(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep.begin(1)
+    for name, value in sweep.env.items():
+        monkeypatch.setenv(name, value)
+    told: list[str] = []
+    queue = Deck(queue=True, warn=told.append)
+    assert queue.add(URGENT.format("eval"), name="eval", cwd=sweep.folder, now=True) == "eval"
+    assert [line.partition(":")[0] for line in told] == ["t-1 of deck sweep makes way for eval"]
+    sweep.urgent.let()
+    assert [row.state for row in queue.wait("eval", timeout_s=60)] == ["succeeded"]
 
 
 def test_now_and_no_next_contradict_each_other(deck: Commanded) -> None:
