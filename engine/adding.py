@@ -20,6 +20,7 @@ from .decks.states import find_state
 from .errors import DeckError, EngineUnavailableError, UsageError
 from .live.add import Added, Addition, add
 from .live.entry_like import inline
+from .taking import take_places
 from .taskfile.expand import NOW_PRIORITY
 from .taskfile.options import Box, RunOptions
 from .taskfile.placeholders import as_written, escaped
@@ -79,13 +80,14 @@ def would_add(place: Place, additions: Sequence[Addition]) -> Added:
     return _add(place, additions, place.options, fits=_fitting(place), dry_run=True)
 
 
-def start_added(place: Place, added: Added) -> None:
+def start_added(place: Place, added: Added, now: Sequence[str] = ()) -> None:
     """Start an engine that runs what `add_to_file` has added. Of a deck that has begun nothing else that is new, or
-    edited, comes along."""
+    edited, comes along. *now*: those that are to have the place of what runs."""
     purpose = "act" if past_of(place).told.run else "look"
     with replace(place, options=replace(place.options, also=added.names)).start(purpose) as connection:
         place.tell_what_bars(connection)
         connection.request("apply", add=list(added.names))
+        take_places(connection, now, place.tell)
 
 
 def add_live(place: Place, additions: Sequence[Addition], connection: Connection) -> tuple[Added, bool]:

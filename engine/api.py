@@ -19,6 +19,7 @@ from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from .protocol.verbs import ACTS
 from .protocol.wire import DeckHead, Event, GpuRow, TaskRow
 from .results.results import Asked, Records, Result, metrics_of, results_of
+from .taking import take_places
 from .taskfile.find import find_task_file
 from .taskfile.options import RunOptions
 from .taskfile.values import as_text
@@ -49,6 +50,17 @@ class State:
     gpus: tuple[GpuRow, ...]
     engine: int | None
     """Its pid; None: none runs, and this is what its files tell."""
+
+
+def _makes_several(task: NewTask) -> bool:
+    return not _SEVERAL.isdisjoint(key.partition(".")[0] for key in task.keys)
+
+
+def _wanted_now(tasks: Sequence[NewTask], names: Sequence[str]) -> Sequence[str]:
+    """*names*: of all that they make; each makes one where not all are wanted now."""
+    if all(task.now for task in tasks):
+        return names
+    return [name for task, name in zip(tasks, names, strict=False) if task.now]
 
 
 class Deck:
@@ -133,7 +145,7 @@ class Deck:
         """Add a task; *more* as NewTask has it. Its name. See `add_all`, which also takes what makes several (a matrix,
         shards)."""
         task = NewTask(command, **more)
-        if not self._queue and not _SEVERAL.isdisjoint(key.partition(".")[0] for key in task.keys):
+        if not self._queue and _makes_several(task):
             names = would_add(self._place, [self._addition(task)]).names
             if len(names) != 1:
                 raise UsageError(f"add: this makes {plural(len(names), 'task')} and returns one name: use add_all")
@@ -142,7 +154,8 @@ class Deck:
     def add_all(self, tasks: Iterable[NewTask], *, start: bool = True) -> list[str]:
         """Add tasks, all or none, in one commit: to the task file, and to the queue of the engine. Their names.
 
-        *start*: start an engine where none runs. The queue always has one, and takes commands one by one.
+        *start*: start an engine where none runs. The queue always has one, and takes commands one by one. Where some
+        are wanted `now`, it returns when each of those has a place, or it is known that none is to be had.
         """
         new = list(tasks)
         if not new:
@@ -150,17 +163,21 @@ class Deck:
         if self._queue:
             return [self._enter(task) for task in new]
         place = self._place
+        if len({task.now for task in new}) == 2 and (several := next(filter(_makes_several, new), None)):
+            raise UsageError(f"add: {several.name or 'a task'} makes several tasks: add what is wanted now by itself")
         additions = [self._addition(task) for task in new]
         connection = place.attach()
         if connection is not None:
             with connection:
                 added, taken = add_live(place, additions, connection)
+                if taken:
+                    take_places(connection, _wanted_now(new, added.names), place.tell)
             if taken or not start:
                 return list(added.names)
         else:
             added = add_to_file(place, additions)
         if start:
-            start_added(place, added)
+            start_added(place, added, _wanted_now(new, added.names))
         return list(added.names)
 
     def _addition(self, task: NewTask) -> Addition:
@@ -175,7 +192,9 @@ class Deck:
         home = queue_home(as_root=False)
         engines = Engines(home, os.environ, simulated=wanted.simulated, as_root=False, on_cpu=on_cpu)
         name, connection = engines.enter(wanted, self._place.tell)
-        connection.close()
+        with connection:
+            if task.now:
+                take_places(connection, [name], self._place.tell)
         return name
 
     def wait(self, *select: str, timeout_s: float | None = None) -> list[TaskRow]:

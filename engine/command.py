@@ -75,6 +75,8 @@ class NewTask:
     """None: the current folder."""
     next: bool = False
     """Before all that waits, in the user's other decks, too."""
+    now: bool = False
+    """In the place of what runs and can go on from its checkpoint later."""
     params: Mapping[str, object] = field(default_factory=dict[str, object])
     """What it is tried with: `{"lr": 0.1, "seed": 3}`. `{lr}` in the command is its value; results and comparisons know
     the task by them."""
@@ -86,7 +88,7 @@ class NewTask:
         words = (self.command,) if isinstance(self.command, str) else tuple(self.command)
         numbers = {"gpu_count": self.gpus, "cpus": self.cpus, "priority": self.priority, "round": self.round}
         given: dict[str, Any] = {name: str(value) for name, value in numbers.items() if value is not None}
-        given |= {"gpu_memory": self.gpu_memory, "timeout": self.timeout, "next": self.next}
+        given |= {"gpu_memory": self.gpu_memory, "timeout": self.timeout, "next": self.next or None, "now": self.now}
         given |= {"task_name": self.name or None, "needs": list(self.needs)}
         given |= {"cwd": None if self.cwd is None else os.fspath(self.cwd)}
         given |= {"env": _pairs(self.env), "params": self.params or None, "keys": _pairs(self.keys)}

@@ -6,8 +6,9 @@ The place comes free as any does: what is `next` gets it, before what waits in t
 from __future__ import annotations
 
 import os
+import select
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 
 import msgspec
@@ -24,17 +25,26 @@ LOOK_S = 1.5
 """What is free, or has just come free in another deck, is had within this time: nobody need be stopped for it."""
 PATIENCE_S = 10.0
 """What waits for anything else than GPUs for so long is left to wait."""
-_EVERY_S = 0.05
+_OTHERS_S = 1.0
+"""Nobody tells that a GPU of another deck has come free: it is looked at so often. What happens in its own deck the
+engine tells at once."""
+_DRAIN_S = 0.001
 _NONE = "nothing that runs has a checkpoint to go on from (resume_command, resume_when)"
 
 
-def take_place(
-    own: Connection, name: str, say: Callable[[str], None], given_up: Callable[[], bool] = lambda: False
-) -> None:
-    """Stop what costs least for the task *name* of the engine at *own*, unless it starts by itself; says which, or that
-    there is none. *given_up*: the user does not want it any more. Raises Gone where that engine has ended."""
+def take_places(own: Connection, names: Iterable[str], say: Callable[[str], None], given_up: int | None = None) -> None:
+    """Stop what costs least for each of these tasks of the engine at *own*, unless it starts by itself; says which, or
+    that there is none. *given_up*: a descriptor that can be read once the user does not want them any more."""
+    for name in names:
+        try:
+            _take_place(own, name, say, given_up)
+        except DeckError as error:  # gone, or older: whichever has the task next has it first in line
+            say(f"{error}: {name} is first in line")
+
+
+def _take_place(own: Connection, name: str, say: Callable[[str], None], given_up: int | None) -> None:
     began = since = now = time.monotonic()
-    while not given_up() and (state := _state(own, name)) in (*YET_TO_START, "starting"):
+    while (state := _state(own, name)) in (*YET_TO_START, "starting"):
         wanted = _want(own, name)
         if wanted is None or wanted.count <= len(wanted.free):
             since = now
@@ -43,12 +53,24 @@ def take_place(
                 return
         elif now >= since + LOOK_S and _take(own, name, wanted, say):
             return
-        time.sleep(_EVERY_S)
+        due = since + LOOK_S - now
+        if _wait(own, given_up, due if 0 < due < _OTHERS_S else _OTHERS_S):
+            return
         now = time.monotonic()
 
 
+def _wait(own: Connection, given_up: int | None, most_s: float) -> bool:
+    """Until the engine tells something. Returns whether the user has given up."""
+    fds = [own.fileno()] if given_up is None else [own.fileno(), given_up]
+    ready = select.select(fds, (), (), 0 if own.kept else most_s)[0]
+    for _ in own.messages(_DRAIN_S):
+        pass
+    return given_up in ready
+
+
 def _state(own: Connection, name: str) -> str:
-    return next((row.state for row in own.rows([name])), "")
+    row = own.wait_for_picture().by_name().get(name)
+    return row.state if row is not None else ""
 
 
 def _want(own: Connection, name: str) -> Want | None:
@@ -80,14 +102,16 @@ def _take(own: Connection, name: str, wanted: Want, say: Callable[[str], None]) 
             return True
         if _want(own, name) != wanted:
             return False
-        for engine, place in offers:
-            if any(place is each for each in chosen):
-                _stop(engine, place, name, say, of="" if engine is own else f" of deck {engine.hello.deck}")
-    return False
+        stopped = [
+            _stop(engine, place, name, say, of="" if engine is own else f" of deck {engine.hello.deck}")
+            for engine, place in offers
+            if any(place is each for each in chosen)
+        ]
+    return all(stopped)
 
 
-def _stop(engine: Connection, place: Place, name: str, say: Callable[[str], None], *, of: str) -> None:
-    """Nothing of one that has ended, or was stopped for somebody else, in the very moment. Raises Gone where the engine
+def _stop(engine: Connection, place: Place, name: str, say: Callable[[str], None], *, of: str) -> bool:
+    """False: it has ended, or was stopped for somebody else, in the very moment. Raises Gone where the engine
     is lost: it may have noted it, so nobody else is asked."""
     try:
         taken = engine.request("preempt", tokens=place.tokens, by=name)["tasks"]
@@ -97,6 +121,7 @@ def _stop(engine: Connection, place: Place, name: str, say: Callable[[str], None
     if taken:
         way = "makes way" if len(taken) == 1 else "make way"
         say(f"{names_text(taken)}{of} {way} for {name}: {duration(place.lost_s)} of work to do again")
+    return bool(taken)
 
 
 def _offer(engine: Connection, *, whole: bool) -> Offer:

@@ -8,15 +8,14 @@ import shlex
 from dataclasses import replace
 
 from ...engine.adding import add_live, add_to_file, addition_of, start_added, would_add
-from ...engine.client.connection import Connection
 from ...engine.client.place import Place, say
 from ...engine.command import Command
 from ...engine.decks.options import describe, which
 from ...engine.decks.states import find_state
-from ...engine.errors import DeckError, UsageError
+from ...engine.errors import UsageError
 from ...engine.live.add import Added
 from ...engine.live.entry_like import table_lines
-from ...engine.taking import take_place
+from ...engine.taking import take_places
 from ...engine.taskfile.options import RunOptions
 from ...engine.text import field_text
 from .screen import print_json
@@ -46,7 +45,7 @@ def run(command: Command) -> int:
             added, taken = add_live(place, additions, connection)
             _tell(added, as_json=command.flag("json"))
             if taken and command.flag("now"):
-                _take_places(connection, added)
+                take_places(connection, added.names, say)
         if taken:
             say(f"engine {connection.hello.pid} has taken it up")
         else:
@@ -55,10 +54,7 @@ def run(command: Command) -> int:
     added = add_to_file(place, additions)
     _tell(added, as_json=command.flag("json"))
     if command.flag("start"):
-        start_added(place, added)
-        if command.flag("now") and (started := place.attach()) is not None:
-            with started:
-                _take_places(started, added)
+        start_added(place, added, added.names if command.flag("now") else ())
         return 0
     nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
     if (chosen := _leaving_out(place, added)) != RunOptions():
@@ -70,14 +66,6 @@ def run(command: Command) -> int:
     if paused := _paused(place):
         place.say(f"{field_text(paused)}, nothing starts: `gpudeck unpause` starts tasks again")
     return 0
-
-
-def _take_places(connection: Connection, added: Added) -> None:
-    for name in added.names:
-        try:
-            take_place(connection, name, say)
-        except DeckError as error:  # gone, or older: whichever has the task next has it first in line
-            say(f"{error}: {name} is first in line")
 
 
 def _add_to_queue(command: Command) -> int:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...engine.adapters import host
+from ...engine.attempts.container import typed_client
 from ...engine.attempts.environment import base_environment
 from ...engine.client.files import task_file
 from ...engine.command import Command
@@ -102,10 +103,10 @@ def _nowhere(file: DeckFile, environment: Mapping[str, str]) -> list[str]:
     on_slurm = file.settings.backend == "slurm"
     missing = look_for_programs(tasks, environment, here=not on_slurm)
     found = [f"{each.task}: {each.text}: {each.remedy}" for each in missing if not each.later]
-    if any(task.extras.image for task in tasks):
-        from ...engine.doctor.containers import check_images  # asks docker and its like
+    if any(task.extras.image or typed_client(task) for task in tasks):
+        from ...engine.doctor.containers import check_containers  # asks docker and its like
 
-        troubles = [each for each in check_images(tasks, file.settings, environment) if each.level != "ok"]
+        troubles = [each for each in check_containers(tasks, file.settings, environment) if each.level != "ok"]
         found += [f"{each.text}: {each.remedy}" for each in troubles]
     if on_slurm:
         from .plan import unknown_partitions  # brings with it what makes jobs

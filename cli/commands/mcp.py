@@ -103,16 +103,18 @@ class Tools:
         needs: list[str] | None = None,
         params: dict[str, str] | None = None,
         next: bool = False,  # noqa: A002 as the option is called
+        now: bool = False,
         dry_run: bool = True,
     ) -> str:
         """Add a shell command as a task. dry_run (the default) only tells what would be added. next: before all that
-        waits. timeout: '2h'. needs: tasks that must succeed first. params: what it is tried with, {"lr": "0.1", "seed":
+        waits. now: in the place of a running task that goes on from its checkpoint later; only where the user asks for
+        it. timeout: '2h'. needs: tasks that must succeed first. params: what it is tried with, {"lr": "0.1", "seed":
         "3"}; {lr} in the command is its value, and compare knows the task by it. It starts the deck, if that is not
         running: what waits in it runs, too."""
         words = ["-n", str(gpus), *(["--name", name] if name else []), *(["--timeout", timeout] if timeout else [])]
         words += [word for pair in (env or {}).items() for word in ("--env", "=".join(pair))]
         words += [word for need in needs or () for word in ("--needs", need)]
-        words += ["--next"] * next + ["--dry-run"] * dry_run
+        words += ["--next"] * next + ["--now"] * now + ["--dry-run"] * dry_run
         if not self._queue:
             words += [word for key, value in (params or {}).items()
                       for word in ("--set", f"matrix.{key}={inline([as_written(value)])}")]  # fmt: skip

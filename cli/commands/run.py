@@ -23,7 +23,7 @@ from ...engine.protocol.states import ACTIVE, DONE, ENDED
 from ...engine.protocol.wire import TaskRow
 from ...engine.runs.engines import TELL_S, WAITS, Asked, Engines, Wait
 from ...engine.runs.wanted import Wanted, wanted_of
-from ...engine.taking import take_place
+from ...engine.taking import take_places
 from ...engine.taskfile.placeholders import escaped
 from ...engine.text import field_text
 from .logs import LogFeed, PrintedLog, Printer, Sink
@@ -98,13 +98,10 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
     with Asked() as asked:
         quietly = _silent if command.flag("quiet") else say
         name, connection = engines.enter(wanted, say)
-        if command.flag("now"):
-            try:
-                take_place(connection, name, quietly, lambda: asked.times > 0)
-            except DeckError as error:  # gone, or older: whichever has the command next has it first in line
-                quietly(f"{error}: {name} is first in line")
+        now = command.flag("now")
         if detach:
-            connection.close()
+            with connection:
+                take_places(connection, [name] if now else [], quietly, asked.fileno())
             if command.flag("json"):
                 print_json({"added": [name]})
             else:
@@ -113,7 +110,7 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
                 follows = f"attach {name}` sits down at it" if interactive else f"logs --queue {name} -f` follows it"
                 say(f"`gpudeck {follows}, `gpudeck cancel --queue {name}` stops it")
             return 0
-        return Follower(home, name, engines, asked, quietly, terminal=interactive).follow(connection)
+        return Follower(home, name, engines, asked, quietly, terminal=interactive, now=now).follow(connection)
 
 
 def on_terminal(wanted: Wanted, state: str) -> Wanted:
@@ -182,9 +179,12 @@ class Follower:
         say: Callable[[str], None],
         *,
         terminal: bool = False,
+        now: bool = False,
     ) -> None:
-        """*terminal*: it has one, at which we sit down."""
+        """*terminal*: it has one, at which we sit down. *now*: it is to have the place of what runs, of each engine
+        anew: a place that came free while none was there is gone."""
         self._terminal = terminal
+        self._now = now
         self._sat = 0
         """The attempt at whose terminal we sat until it ended."""
         self._home = home
@@ -205,6 +205,7 @@ class Follower:
             for _ in range(ENGINES):
                 try:
                     with connection:
+                        take_places(connection, [self._name] if self._now else [], self._say, self._asked.fileno())
                         return self._follow(connection)
                 except SaidGoodbye as error:
                     raise EngineUnavailableError(f"{error}; {self._where()}") from None

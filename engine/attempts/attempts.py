@@ -16,6 +16,7 @@ from ..core.readiness import has_succeeded
 from ..logs.files import LogFolder
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Launcher, OthersAt, Sink
 from ..text import names_text
+from .container import typed_client
 from .end import Ends
 from .environment import Box
 from .outputs import OutputsFound, changed_wall, find_outputs
@@ -145,6 +146,7 @@ class Stops:
         self._later = later
         self._named: set[str] = set()
         """Tokens of attempts whose processes were named."""
+        self._of_containers: set[str] = set()
 
     def stop(self, effect: Stop) -> None:
         token = effect.token
@@ -154,6 +156,11 @@ class Stops:
             self._notice(f"{task.name} has ended and left processes behind; they are stopped (leftovers)")
         self._launcher.stop(token, signal=Signals[f"SIG{effect.signal}"], scope=effect.scope, grace_s=effect.grace_s)
         self._later(effect.grace_s + LATE_S, lambda: self._name_unkilled(token))
+        if task is not None and (client := typed_client(task.begun_spec)):
+            if effect.grace_s > 0:
+                self._later(effect.grace_s, lambda: self._name_container(token, client))
+            else:
+                self._name_container(token, client)
 
     def warn(self, effect: Warn) -> None:
         told = self._launcher.warn(effect.token, Signals[f"SIG{effect.signal}"])
@@ -165,6 +172,16 @@ class Stops:
             self._notice(f"{task.name}: {effect.signal} sent, {why}")
         else:
             self._notice(f"{task.name}: nothing in it handles {effect.signal}; no warning was sent")
+
+    def _name_container(self, token: str, client: str) -> None:
+        """KILL is on its way to a client, which can hand it on to nobody."""
+        task = self._deck.active.get(token)
+        if task is not None and token not in self._of_containers:
+            self._of_containers.add(token)
+            self._notice(
+                f"{task.name} has not heeded its stop, and KILL ends {client}'s client alone: `{client} ps` tells "
+                f"whether the container goes on, `{client} rm -f NAME` ends it"
+            )
 
     def _name_unkilled(self, token: str) -> None:
         task = self._deck.active.get(token)

@@ -14,11 +14,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ..core.spec import TaskSpec
+
 Program = Literal["docker", "podman", "apptainer"]
 
 PROGRAMS: tuple[Program, ...] = ("docker", "podman", "apptainer")
 BY_DAEMON = frozenset({"docker", "podman"})
 """Those that start a container's processes as no children of the client's."""
+_TYPED = re.compile(
+    r"(?:^|[;&|(\n])\s*(?:(?:exec|sudo|time)\s+|\w+=\S*\s+)*(?:\S*/)?(docker|podman)\s(?:[^;&|\n]*\s)?run\s"
+)
 _SHARED = "/dev/shm"
 """In which loaders of data and ranks hand tensors on: a container's own has 64 MB."""
 _DOCKERS_SOCKET = "/var/run/docker.sock"
@@ -51,6 +56,15 @@ def chosen(wanted: Program | Literal["auto"], environ: Mapping[str, str]) -> Pro
     if there[1:] and there[0] == "docker" and not told and not os.access(_DOCKERS_SOCKET, os.W_OK):
         return there[1]
     return there[0] if there else None
+
+
+def typed_client(spec: TaskSpec) -> str:
+    """The program by which the task's own command starts a container: its processes are the daemon's, not the task's.
+    "" where it does not."""
+    command = spec.work.command
+    text = command.replace("\\\n", " ") if isinstance(command, str) else " ".join(command)
+    typed = None if spec.extras.image else _TYPED.search(text)
+    return "" if typed is None else typed[1]
 
 
 def visible_inside(visible: str, gpus: int) -> str:

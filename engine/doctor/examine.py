@@ -20,7 +20,7 @@ from . import gpus as cards
 from . import host, isolation, slurm
 from . import python as inside_python
 from .child import Ended, run
-from .containers import check_images
+from .containers import check_containers
 from .finding import Finding, fail, ok, warn
 from .slurm_trial import check_trial, try_job
 from .subject import Chosen, Interpreter, Subject, check_given, choose_gpus, given_gpus, task_name
@@ -110,7 +110,7 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
     if subject.file is not None:
         base = base_environment(scene.environ)
         yield from check_programs(subject.tasks, base, here=not scene.cluster)
-        yield from check_images(subject.tasks, subject.settings, base)
+        yield from check_containers(subject.tasks, subject.settings, base)
         yield from run_own(subject.file, subject.interpreters[0])
 
 

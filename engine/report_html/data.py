@@ -140,7 +140,7 @@ class Report:
     """As people write them: "1a2b3c4d5e6f on main, with changes"."""
     made: float
     version: str
-    engine_runs: bool
+    under_way: bool
     warnings: Sequence[str]
     counts: Mapping[str, int]
     """Tasks by state."""

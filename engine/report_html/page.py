@@ -110,7 +110,7 @@ def _facts(report: Report) -> str:
         ("commit", text(newest) + (f" and {len(others)} more" if others else "")),
         ("host", text(report.host)),
         ("GPUs", "SIM: simulated, their use and energy are not real" if report.simulated else ""),
-        ("as of", stamp(report.made) + (", while it runs" if report.engine_runs else "")),
+        ("as of", stamp(report.made) + (", while it runs" if report.under_way else "")),
     ]
     return f"<dl>{''.join(f'<div><dt>{name}</dt><dd>{said}</dd></div>' for name, said in facts if said)}</dl>"
 

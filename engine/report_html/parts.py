@@ -352,11 +352,17 @@ def overlay(part: CurvesPart) -> str:
     left, right = min(x for x, _ in points), max(x for x, _ in points)
     low, high = min(y for _, y in points), max(y for _, y in points)
 
-    def at(point: Point) -> str:
-        x = (point[0] - left) / ((right - left) or 1.0) * _WIDE
-        y = _MARGIN + (high - min(max(point[1], low), high)) / ((high - low) or 1.0) * (_HIGH - 2 * _MARGIN)
-        return f"{x:.1f} {y:.1f}"
+    def height(value: float) -> float:
+        return _MARGIN + (high - min(max(value, low), high)) / ((high - low) or 1.0) * (_HIGH - 2 * _MARGIN)
 
+    def at(point: Point) -> str:
+        return f"{(point[0] - left) / ((right - left) or 1.0) * _WIDE:.1f} {height(point[1]):.1f}"
+
+    scale = "".join(
+        f'<path class="base" d="M0 {height(value):.1f}H{_WIDE}"/>'
+        f'<text x="0" y="{height(value) - 3:.1f}">{measured(value)}</text>'
+        for value in dict.fromkeys((high, (low + high) / 2, low))
+    )
     drawn = list[str]()
     names = list[str]()
     for place, line in enumerate(part.lines):
@@ -371,12 +377,12 @@ def overlay(part: CurvesPart) -> str:
         sample = f'<svg viewBox="0 0 24 8" aria-hidden="true"><path class="{kind}"{dashed} d="M0 4H24"/></svg>'
         runs = f" ({len(line.tasks)})" if len(line.tasks) > 1 else ""
         names.append(f"<li>{sample} {text(line.label, 120)}{runs} <b>{measured(line.points[-1][1])}</b></li>")
-    ends = f"{part.axis} {measured(left)} to {measured(right)}, values {measured(low)} to {measured(high)}"
+    ends = f"over {part.axis} {measured(left)} to {measured(right)}"
     more = f'<p class="quiet">{part.left_out:,} more are left out.</p>' if part.left_out else ""
     return (
         f"<figure><figcaption><b>{text(part.metric, 120)}</b><br><small>{text(ends)}</small></figcaption>"
         f'<svg viewBox="0 0 {_WIDE} {_HIGH}" role="img" aria-label="{text(f"{part.metric} over {part.axis}")}">'
-        f'{"".join(drawn)}<path class="base" d="M0 {_HIGH - 1}H{_WIDE}"/></svg><ul>{"".join(names)}</ul>{more}</figure>'
+        f"{scale}{''.join(drawn)}</svg><ul>{''.join(names)}</ul>{more}</figure>"
     )
 
 

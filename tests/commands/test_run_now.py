@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gpudeck import Deck
 from gpudeck.engine.core.events import AttemptEnded, StopRequested
 from tests.commands.commands_rig import Commanded, Following
 from tests.commands.run_rig import until_run
 from tests.commands.test_run_sharing import on_double
-from tests.e2e.decks import Gate, until
+from tests.e2e.decks import Gate, lives, until
 from tests.fakes.nvml_double.box import Box
 
 SWEEP = """
@@ -46,6 +48,12 @@ class Sweep(Commanded):
 
     def run_now(self, name: str = "eval") -> Following:
         return self.follow("run", "--now", "--name", name, URGENT.format(name))
+
+    def kill_engine_of_queue(self) -> None:
+        holder = self.holder()
+        (pid,) = [pid for pid in self.engines_alive() if holder is not None and pid != holder.pid]
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not lives(pid))
 
     def stops(self) -> list[tuple[str, str]]:
         """Who was stopped, and for whom."""
@@ -142,6 +150,23 @@ def test_an_engine_that_is_killed_meanwhile_neither_forgets_nor_repeats_it(sweep
     assert sweep.ends("t-1") == [("preempted", "queued", False)]
 
 
+def test_a_command_whose_engine_dies_as_the_place_comes_free_asks_for_it_again(sweep: Sweep) -> None:
+    slowly = "trap 'read _ <saved; exit 1' TERM; "
+    sweep.begin(1, SWEEP.replace('command = "touch', f'command = "{slowly}touch', 1))
+    saved = sweep.gate("saved")
+    urgent = sweep.run_now()
+    urgent.until("t-1 of deck sweep makes way for eval")
+    urgent.signal(signal.SIGSTOP)
+    sweep.kill_engine_of_queue()
+    saved.let()
+    until(lambda: sweep.lines("order") == ["t-1", "again-1"])
+    urgent.signal(signal.SIGCONT)
+    until(lambda: sweep.lines("order") == ["t-1", "again-1", "eval"])
+    sweep.urgent.let()
+    assert urgent.finish().code == 0
+    assert sweep.stops() == [("t-1", "eval"), ("t-1", "eval")]
+
+
 def test_where_the_command_is_cancelled_before_it_has_the_place_the_task_goes_on(sweep: Sweep) -> None:
     slowly = "trap 'read _ <saved; exit 1' TERM; "
     sweep.begin(1, SWEEP.replace('command = "touch', f'command = "{slowly}touch', 1))
@@ -162,6 +187,18 @@ def test_a_detached_command_says_who_makes_way_too(sweep: Sweep) -> None:
     until_run(sweep, "eval", "running")
     sweep.urgent.let()
     until_run(sweep, "eval", "succeeded")
+
+
+def test_a_program_s_command_in_the_queue_takes_a_place_too(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep.begin(1)
+    for name, value in sweep.env.items():
+        monkeypatch.setenv(name, value)
+    told: list[str] = []
+    queue = Deck(queue=True, warn=told.append)
+    assert queue.add(URGENT.format("eval"), name="eval", cwd=sweep.folder, now=True) == "eval"
+    assert [line.partition(":")[0] for line in told] == ["t-1 of deck sweep makes way for eval"]
+    sweep.urgent.let()
+    assert [row.state for row in queue.wait("eval", timeout_s=60)] == ["succeeded"]
 
 
 def test_now_and_no_next_contradict_each_other(deck: Commanded) -> None:

@@ -29,6 +29,17 @@ command = "echo acc=0.5"
 metrics.acc = { regex = "acc=(.*)" }
 """
 
+MAKES_WAY = """
+[deck]
+gpus = "sim:1"
+
+[[task]]
+name = "train"
+command = "touch ckpt; echo begun >>order; read _ <gate"
+resume_command = "echo resumed >>order"
+resume_when = "ckpt"
+"""
+
 
 @pytest.fixture
 def used(deck: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deck]:
@@ -110,6 +121,27 @@ def test_waiting_has_an_end(used: Deck, deck: Running) -> None:
     assert [task.state for task in used.wait("long", timeout_s=60)] == ["cancelled"]
     with pytest.raises(DeckError, match=r"say which tasks; '\*' means all"):
         used.cancel()
+
+
+def test_what_a_program_wants_now_has_the_place_of_a_task_that_goes_on_afterwards(used: Deck, deck: Running) -> None:
+    deck.write(MAKES_WAY)
+    deck.gate()
+    used.start()
+    until(lambda: deck.lines("order") == ["begun"])
+    wanted = [
+        NewTask(f"echo {name} >>order", name=name, now=name == "now", cwd=deck.folder) for name in ("now", "later")
+    ]
+    assert used.add_all(wanted) == ["now", "later"]
+    used.wait(timeout_s=60)
+    assert deck.lines("order") == ["begun", "now", "resumed", "later"]
+
+
+def test_of_tasks_that_one_entry_makes_either_all_or_none_are_wanted_now(used: Deck) -> None:
+    before = Path(used.file).read_text()
+    wanted = [NewTask("true", name="now", now=True), NewTask("true", name="t-{i}", keys={"matrix.i": "[1, 2]"})]
+    with pytest.raises(DeckError, match="makes several tasks"):
+        used.add_all(wanted)
+    assert Path(used.file).read_text() == before
 
 
 def test_commands_without_a_file_go_to_the_queue(deck: Running, monkeypatch: pytest.MonkeyPatch) -> None:

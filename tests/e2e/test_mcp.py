@@ -10,7 +10,8 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
-from tests.e2e.decks import Deck
+from tests.e2e.decks import Deck, until
+from tests.e2e.test_api import MAKES_WAY
 
 FILE = """
 [deck]
@@ -91,6 +92,19 @@ async def test_an_agents_tasks_are_compared_by_what_they_are_tried_with(deck: De
         while "nothing more runs" not in await ask("wait", seconds=60):
             pass
         assert "lr=2 is higher" in await ask("compare", first="lr=1", second="lr=2", over="seed", metric="acc")
+
+
+async def test_an_agent_may_have_the_place_of_a_task_that_goes_on_afterwards(deck: Deck) -> None:
+    deck.write(MAKES_WAY)
+    deck.gate()
+    assert deck.command("start").code == 0
+    until(lambda: deck.lines("order") == ["begun"])
+    async with agent(deck) as ask:
+        told = await ask("submit", command="echo now >>order", name="mine", now=True, dry_run=False)
+        assert "train makes way for mine" in told
+        while "nothing more runs" not in await ask("wait", seconds=60):
+            pass
+    assert deck.lines("order") == ["begun", "now", "resumed"]
 
 
 async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import optuna
+
 from tests.e2e.decks import Deck
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
@@ -27,9 +29,9 @@ SYNC = '#!/bin/sh\n[ "$1 $WANDB_MODE" = "sync online" ] || exit 1\nshift; ls -d 
 TRAIN = """
 import sys
 lr = float(sys.argv[2])
-if lr > 0.5:
-    sys.exit("loss is nan")
 print(f"loss={(lr - 0.01) ** 2}")
+if lr > 0.5:
+    sys.exit("it has diverged")
 """
 
 
@@ -64,3 +66,7 @@ def test_optunas_trials_run_as_tasks_and_the_best_of_them_is_told(deck: Deck) ->
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"best: trial-\d+, lr \S+, loss \S+\n", done.stdout)
     assert deck.command("ls").out.count("trial-") == 12
+    failed = re.findall(r"trial-(\d+)", deck.command("ls", "state:failed").out)
+    study = optuna.load_study(study_name="lr", storage=f"sqlite:///{deck.folder}/study.db")
+    told = study.get_trials(states=[optuna.trial.TrialState.FAIL])
+    assert sorted(str(trial.number) for trial in told) == sorted(failed) != []

@@ -9,7 +9,7 @@ from gpudeck.engine.doctor import child
 from gpudeck.engine.doctor import gpus as gpu_checks
 from gpudeck.engine.doctor import host as host_look
 from gpudeck.engine.doctor.child import Child, Ended, run
-from gpudeck.engine.doctor.containers import check_images
+from gpudeck.engine.doctor.containers import check_containers
 from gpudeck.engine.doctor.finding import Finding
 from gpudeck.engine.doctor.gpus import Gpus, check_cards, is_idle, look_at, read_each
 from gpudeck.engine.doctor.host import (

@@ -62,6 +62,7 @@ def test_curves_of_a_metric_are_one_picture_with_a_line_for_the_mean_over_seeds(
     found = written(deck)
     (over,) = [given for tag, given in found.tags if tag == "svg" and given.get("aria-label") == "acc over value"]
     assert over["role"] == "img"
+    assert "over value 0 to 1" in found.text
     assert "method=base (2)" in found.text
     assert len([tag for tag, given in found.tags if tag == "polygon" and "band" in (given["class"] or "")]) == 2
 
@@ -106,6 +107,13 @@ def test_a_deck_that_runs_is_told_as_it_stands(deck: Deck) -> None:
     assert "2 running" in found.text
     gate.let(4)
     engine.finish()
+
+
+def test_a_deck_that_is_over_is_not_told_as_running_while_its_engine_is_still_there(deck: Deck) -> None:
+    deck.write(SWEEP)
+    assert deck.command("start").code == 0
+    deck.command("wait")
+    assert "while it runs" not in written(deck).text
 
 
 def test_energy_of_an_attempt_that_lasts_is_told_so_far(deck: Deck) -> None:

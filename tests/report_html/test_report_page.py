@@ -53,6 +53,14 @@ def test_nothing_is_fetched_and_only_our_own_script_may_run() -> None:
     assert "url(" not in document
 
 
+def test_solid_lines_over_each_other_differ_in_colour_by_day_and_by_night() -> None:
+    document = drawn()
+    hues = re.findall(r"\.hue\d \{ --kind: var\(--(\w+)\)", document)
+    for theme in re.findall(r":root \{(.*?)\}", document, re.DOTALL):
+        colour = dict(re.findall(r"--(\w+): (#\w+)", theme))
+        assert len({colour[hue] for hue in hues}) == len(hues) == 7
+
+
 def test_a_hundred_tasks_with_long_histories_are_less_than_a_megabyte() -> None:
     assert len(page(report(100, points=511))) < 1_000_000
 
