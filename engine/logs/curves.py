@@ -248,10 +248,14 @@ class Curves:
             self._own = True
             for name in self._guessed:
                 self._tracks.pop(name, None)
-        counter = next((name for name in _SAID_STEPS if name in values), "")
-        place: Place = (counter.rpartition("_")[2], values[counter]) if counter else ("", None)
-        if not counter and (match := _SAID_PROGRESS.search(line)):
-            place = ("progress", float(match[1]))
+        counter, progress = next((name for name in _SAID_STEPS if name in values), ""), _SAID_PROGRESS.search(line)
+        place = self.place(line)
+        if counter:
+            place = (counter.rpartition("_")[2], values[counter])
+        elif progress:
+            place = ("progress", float(progress[1]))
+            if self._at[0] in ("value", "progress"):
+                self._at = place
         for name, value in values.items():
             if name != counter:
                 self.add(name, value, place, at_s)
