@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...engine.attempts.record import ran_otherwise
 from ...engine.client.connection import Connection, Gone
 from ...engine.client.place import Place
 from ...engine.command import Command
@@ -33,6 +34,23 @@ _ENDS_S = 3.0
 
 def run(command: Command) -> int:
     """Do it, started engine or not, wait until the engine has taken it, and tell what came of it."""
+    try:
+        return _run(command)
+    except UsageError as error:
+        text = str(error)
+        how = _how_to_set(command, [word for word in command.words if text.startswith(f"{word}: ")])
+        raise UsageError(text + how) from None
+
+
+def _how_to_set(command: Command, unmatched: Sequence[str]) -> str:
+    """Where words that mean no task look like more values for `--set`, the form that sets them; "" where none does."""
+    values = [word for word in unmatched if word.partition("=")[0].isidentifier() and "=" in word]
+    if not values or not (given := command.given.get("values_given")):
+        return ""
+    return f"; each value takes a --set of its own: `{' '.join(f'--set {pair}' for pair in (*given, *values))}`"
+
+
+def _run(command: Command) -> int:
     verb, words, told = command.verb, list(command.words), Telling(command)
     more = _arguments(command, words)
     place = Place.of(command)
@@ -78,6 +96,8 @@ def run(command: Command) -> int:
             simulated = connection.request("status")["head"]["simulated"]
             more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
         names = [row.name for row in chosen]
+        if verb == "retry" and not more["set"]:
+            told.edited(_edited(LiveLook(connection), chosen))
         if more.get("set"):
             told.will_be(connection.request(verb, tasks=names, **more, dry_run=True)["given"])
         undone.so = False
@@ -198,6 +218,13 @@ def _behind(command: Command, look: Look, chosen: Sequence[TaskRow]) -> list[str
     return [name for name in dict.fromkeys(needed_by) if name not in named]
 
 
+def _edited(look: Look, chosen: Sequence[TaskRow]) -> dict[str, tuple[str, str]]:
+    """By task, what its newest attempt has run and what the next one runs, where the file says another command now."""
+    tasks = [look.details(row.name) for row in [row for row in chosen if row.changed][:_LISTED]]
+    ran = {task["name"]: (ran_otherwise(task), command_text(task["command"])) for task in tasks}
+    return {name: both for name, both in ran.items() if both[0]}
+
+
 def _question(command: Command, rows: Sequence[TaskRow], behind: Sequence[str]) -> str:
     states = ", ".join(f"{count} {state}" for state, count in Counter(row.state for row in rows).items())
     names = field_text(names_text([row.name for row in rows]))
@@ -224,16 +251,17 @@ class Telling:
     """What came of a command, in lines or as JSON."""
 
     def __init__(self, command: Command) -> None:
-        self._verb = command.verb
+        self._command, self._verb = command, command.verb
         self._act = ACTS[command.verb]
         self._json = command.flag("json")
         self._given: Mapping[str, Mapping[str, Any]] = {}
         """Commands by task, as it was told that they will be, and then as they have become."""
+        self._edited: Mapping[str, tuple[str, str]] = {}
         self._missed = frozenset[str]()
 
     def nobody(self, selectors: Sequence[str]) -> int:
         """No task is meant."""
-        why = nobody(selectors)
+        why = nobody(selectors) + _how_to_set(self._command, selectors)
         if self._json:
             self._tell([], why)
         else:
@@ -261,19 +289,25 @@ class Telling:
         outcomes += [self._refused(row) for row in before if row.name not in now and (self._json or row.name in named)]
         self._tell(outcomes, note)
 
+    def edited(self, commands: Mapping[str, tuple[str, str]]) -> None:
+        """Commands before and now of tasks that an edit of the file has changed."""
+        self._edited = commands
+        if not self._json:
+            for name, (before, after) in commands.items():
+                _tell_both(name, before, after)
+
     def will_be(self, given: Mapping[str, Mapping[str, Any]]) -> None:
         """What tasks are with the values that they are to be given."""
         self._given = given
         if self._json:
             return
         for name, change in list(given.items())[:_LISTED]:
-            before, after = (field_text(command_text(change[when])) for when in ("before", "after"))
+            before, after = (command_text(change[when]) for when in ("before", "after"))
             if not change["changes"]:
                 print(f"{field_text(name)} has these values already")
                 continue
             env = [text for text in change["changes"] if before == after]
-            print(f"{field_text(name)}: {before}")
-            print(f"{'now':>{len(field_text(name))}}: {' '.join([*map(field_text, env), after])}")
+            _tell_both(name, before, " ".join([*env, after]))
         if len(given) > _LISTED:
             print(f"and {plural(len(given) - _LISTED, 'other task')} likewise")
 
@@ -301,7 +335,8 @@ class Telling:
 
     def _plain(self, one: Outcome) -> dict[str, Any]:
         row, given = one.row, self._given.get(one.row.name)
-        commands = {"command_before": given["before"], "command": given["after"]} if given else {}
+        both = (given["before"], given["after"]) if given else self._edited.get(row.name)
+        commands = {"command_before": both[0], "command": both[1]} if both else {}
         return {"name": row.name, "state": row.state, "attempt": row.attempt, "text": one.text, **commands}
 
     def _outcome(self, before: TaskRow, after: TaskRow, value: object) -> Outcome:
@@ -312,6 +347,13 @@ class Telling:
         if after.name in self._missed:
             return Outcome(after, "has started meanwhile, as it was", done=False)
         return Outcome(after, _text(self._verb, before, after, value), done=True)
+
+
+def _tell_both(name: str, before: str, after: str) -> None:
+    """A command as it was, and as it is now."""
+    name = field_text(name)
+    print(f"{name}: {field_text(before)}")
+    print(f"{'now':>{len(name)}}: {field_text(after)}")
 
 
 def _unchanged(verb: str, row: TaskRow) -> Outcome:

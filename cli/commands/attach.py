@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 from ...engine.adapters import host
+from ...engine.client.attach import attach
 from ...engine.client.connection import Connection, Gone
+from ...engine.client.files import queue_file
 from ...engine.client.place import Place, say
 from ...engine.command import Command
 from ...engine.errors import DeckError, EngineUnavailableError, UsageError
@@ -41,6 +43,8 @@ from ...engine.protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ...engine.protocol.wire import Event, GpuRow, TaskRow
 from ...engine.protocol.words import counts_text
 from ...engine.taskfile.options import RunOptions
+from ...engine.text import names_text
+from .look import LiveLook
 from .rows import gpu_note
 
 _BROKEN_PIPE = 141
@@ -61,7 +65,6 @@ def run(command: Command) -> int:
 
 def _sit_down(command: Command) -> int:
     """At the terminal of a command that `gpudeck run -i` runs. Returns 0, also when it ends meanwhile."""
-    from ...engine.client.files import queue_file
     from ...engine.decks.states import find_state
     from .terminal import has_terminal, refuse_no_terminal, sit_at
 
@@ -70,17 +73,28 @@ def _sit_down(command: Command) -> int:
         raise UsageError(f"attach takes one task, got {', '.join(command.words)}")
     path = queue_file()
     state = find_state(path, RunOptions()) if os.path.isfile(path) else None
-    unknown = UsageError(f"{name}: no command of this name runs on a terminal of `gpudeck run -i`")
     if state is None or not has_terminal(state.path, name):
-        raise unknown
+        raise _no_terminal(name, "" if state is None else state.path)
     refuse_no_terminal()
     try:
         how = sit_at(state.path, name)
     except OSError:
-        raise unknown from None
+        raise _no_terminal(name, state.path) from None
     if how == "left":
         say(f"{name} goes on: `gpudeck attach {name}` sits down at it again")
     return 0
+
+
+def _no_terminal(name: str, state: str) -> UsageError:
+    """*state*: the folder of the queue; "": it has none."""
+    from .terminal import has_terminal
+
+    why = f"{name}: no command of this name runs on a terminal of `gpudeck run -i`"
+    connection = attach(queue_file(), RunOptions()) if state else None
+    with connection or contextlib.nullcontext():
+        rows = LiveLook(connection).rows(()) if connection is not None else ()
+    names = [row.name for row in rows if row.state in ACTIVE and has_terminal(state, row.name)]
+    return UsageError(f"{why}; {names_text(names)} {'does' if len(names) == 1 else 'do'}" if names else why)
 
 
 def run_or_attach(command: Command) -> int:

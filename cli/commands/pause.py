@@ -9,6 +9,7 @@ import msgspec
 from ...engine.client.place import Place
 from ...engine.command import Command
 from ...engine.protocol.wire import DeckHead
+from ...engine.protocol.words import barred_text
 from ...engine.text import field_text, plural
 from .screen import tell
 
@@ -45,6 +46,10 @@ def run(command: Command) -> int:
     running = f"{plural(counts.running, 'task')} running"
     if head.paused:
         text = f"{field_text(head.deck)} is {field_text(head.paused)}: nothing starts; {running}"
+    elif head.barred:
+        text = f"{field_text(head.deck)} is not paused, but {field_text(barred_text(head))}; {running}"
+    elif head.ended and before.halted:
+        text = f"{field_text(head.deck)} has nothing left to start"
     else:
         barred = before.paused or before.halted or existing is None
         how = "starts tasks again" if barred else "was neither paused nor halted"

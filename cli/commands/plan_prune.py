@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ...engine.core.deck import Task
 from ...engine.decks.offline import OfflineDeck
 from ...engine.errors import UsageError
+from ...engine.logs.curves import likely_best, line_that_keeps, telling_most
 from ...engine.results.prune_replay import Replay, replay
+from ...engine.results.results import Records, metrics_of
 from ...engine.text import columns_of, names_text, plural
 
 
@@ -16,12 +19,29 @@ def show(found: OfflineDeck, *, as_json: bool) -> int:
     tasks = [task for task in found.deck.tasks if task.selected and not task.gone]
     replays = replay(tasks, found.logs)
     if not replays:
-        raise UsageError('--prune: no task has a rule: write prune = { metric = "val_loss:min" } into the task file')
+        raise UsageError(f"--prune: no task has a rule: {_rule_for(tasks, Records(found.logs, found.journal))}")
     if as_json:
         print(json.dumps([_plain(each) for each in replays], indent=2))
         return 0
     print("\n\n".join("\n".join(_lines(each)) for each in replays))
     return 0
+
+
+_LOOKED_INTO = 5
+"""Tasks whose logs are searched for metrics that are not kept."""
+
+
+def _rule_for(tasks: Sequence[Task], records: Records) -> str:
+    """What to write into the task file, for a metric that the tasks have."""
+    declared = {metric.name: metric.best for task in tasks for metric in task.spec.extras.metrics}
+    known = sorted(metrics_of(records, tasks), key=lambda name: declared.get(name, "last") == "last")
+    seen = dict.fromkeys(name for task in tasks[:_LOOKED_INTO] if records.attempt(task) for name in records.seen(task))
+    name = telling_most(known) or telling_most(seen)
+    if not name:
+        return "and no task has a metric that one could go by: print ::gpudeck val_loss=0.12 in each epoch"
+    way = declared.get(name, "last")
+    rule = f'prune = {{ metric = "{name}:{likely_best(name) if way == "last" else way}" }}'
+    return f"write {rule} into the task file" + ("" if name in known else f", and {line_that_keeps(name)}")
 
 
 def _lines(made: Replay) -> Iterator[str]:

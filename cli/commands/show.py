@@ -11,9 +11,8 @@ from ...engine.attempts.record import (
     git_text,
     given_in,
     is_simulated,
-    other_command,
+    ran_otherwise,
     read_record,
-    words_in,
 )
 from ...engine.client.place import Place
 from ...engine.command import Command
@@ -75,9 +74,8 @@ def _command(task: dict[str, Any]) -> list[tuple[str, str]]:
         return [("command", text)]
     fields = [("command", f"{text}  ({'as it would run' if task.get('given') else 'as the file says'} now)")]
     if task["attempts"]:
-        newest = task["attempts"][-1]
-        ran = other_command(words_in(read_record(newest["json"])), task["command"])
-        fields.append(("ran", f"{ran}  (attempt {newest['number']})" if ran else ""))
+        ran = ran_otherwise(task)
+        fields.append(("ran", f"{ran}  (attempt {task['attempts'][-1]['number']})" if ran else ""))
     return fields
 
 

@@ -11,7 +11,7 @@ from ...engine.headless.painted import Line, Tone, digest_lines
 from ...engine.logs.files import AttemptPaths, LogFolder, telling_log
 from ...engine.protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ...engine.protocol.wire import DeckHead, GpuRow, TaskRow
-from ...engine.protocol.words import counts_text
+from ...engine.protocol.words import counts_text, goes_on_text
 from ...engine.text import columns_of, eta_text, field_text
 from .look import Look, look
 from .rows import cluster_lines, cluster_of, gpu_cells, hint_line, note_text, place_text, plain, time_text
@@ -86,10 +86,10 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
     eta = "" if head.ended else eta_text(head.eta_s, head.unmeasured)
     left = f"  {eta}" if eta else ""
     yield Line(counts_text(head.counts) + left, tone="warn" if head.counts.failed or head.counts.unknown else "plain")
-    goes_on = "goes on with what was left" if head.ended else "or a retry goes on"
+    paused, halted = goes_on_text(head, halted=False), goes_on_text(head, halted=True)
     said = (
-        ("paused", head.paused, "`gpudeck unpause` goes on"),
-        ("halted by", head.halted, f"`gpudeck unpause` {goes_on}"),
+        ("paused", head.paused, f"`gpudeck unpause` {paused}"),
+        ("halted by", head.halted, halted and f"`gpudeck unpause` {halted}"),
         ("nothing starts, the journal cannot be written:", head.unwritable, ""),
         ("the task file has changed:", head.file_plan, "`gpudeck apply` takes it up"),
         ("the task file cannot be used, the deck goes on as it was:", head.file_problem, "`gpudeck check` tells all"),

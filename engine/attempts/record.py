@@ -70,6 +70,14 @@ def other_command(words: Sequence[str], command: str | Sequence[str]) -> str:
     return text if text != command else ""
 
 
+def ran_otherwise(task: Mapping[str, Any]) -> str:
+    """What the newest attempt of a task has run, in words, where the file says another command by now. *task*: what
+    `gpudeck show` tells of it. Reads a small file."""
+    if "changed" not in task["flags"] or not task["attempts"]:
+        return ""
+    return other_command(words_in(read_record(task["attempts"][-1]["json"])), task["command"])
+
+
 def _runs_text(words: Sequence[str]) -> bool:
     """It is a command that the file has as one text."""
     return len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in _SHELLS

@@ -17,6 +17,7 @@ from ..decks.states import find_state
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..hints import Hints
 from ..protocol.wire import DeckHead
+from ..protocol.words import barred_text
 from ..taskfile.options import RunOptions
 from ..text import field_text, printable
 from .attach import attach, attach_or_start, has_engine, running_alone
@@ -113,6 +114,8 @@ class Place:
                 f"halted by {field_text(head.halted)}: what that has left waits; `gpudeck unpause` goes on with all of "
                 "it, `gpudeck retry` runs tasks that have ended again"
             )
+        if head.barred:
+            self.say(field_text(barred_text(head)))
 
     def tell_edits(self, connection: Connection) -> None:
         """A line where the task file is another than the one that the deck runs by: nobody has applied that."""

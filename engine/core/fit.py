@@ -183,6 +183,11 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
         return Obstacle("later", "the command that started the engine has still to say what it came for")
     if at < deck.no_starts_until:
         return Obstacle("later", f"the last start was refused; next try in {duration(deck.no_starts_until - at)}")
+    return _barred_by_file(deck, at)
+
+
+def _barred_by_file(deck: Deck, at: float) -> Obstacle | None:
+    """Hours, disk or budget let nothing start."""
     if (shut := hours_obstacle(deck, deck.settings, at)) is not None:
         return shut
     asked, free = deck.settings.disk_mib, deck.disk_free_mib
@@ -195,11 +200,10 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
 
 def barred_in_words(deck: Deck, at: float) -> tuple[str, bool]:
     """Which rule of the file lets nothing start, for its user: hours, disk or budget; and whether only an edit ends
-    that. ("", False): none."""
-    found = starts_barred(deck, at)
-    if found is None or found.kind not in ("hours", "disk space", "budget"):
-        return "", False
-    return found.text, found.kind == "budget"
+    that. ("", False): none, or all is over. A pause and a halt hide no rule: it holds when they are over, too."""
+    over = deck.run.ended and not deck.run.halted
+    found = None if over else _barred_by_file(deck, at)
+    return ("", False) if found is None else (found.text, found.kind == "budget")
 
 
 def hours_obstacle(deck: Deck, asked: DeckSettings | Resources, at: float) -> Obstacle | None:

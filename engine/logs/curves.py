@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from .marks import Rank, marks_in, number_of, said_in
 
@@ -33,6 +33,11 @@ _WORDS = (  # what ends with another one is found by it, and is the longer name
     "loss", "acc", "accuracy", "lr", "learning_rate", "grad_norm", "ppl", "perplexity", "reward", "f1", "auc",
     "map", "miou", "iou", "bleu", "rouge", "psnr", "ssim", "fid", "mse", "mae", "rmse", "error", "top1", "top5",
 )  # fmt: skip
+_HIGHER_IS_BETTER = (
+    "acc", "reward", "f1", "auc", "map", "iou", "bleu", "rouge", "psnr", "ssim", "top1", "top5", "score", "precision",
+    "recall", "return",
+)  # fmt: skip
+_JUDGES_NOTHING = ("lr", "learning_rate", "grad_norm", "step", "iter", "iteration", "epoch", "batch", "eta", "time")
 _COUNTED = ("poch", "step", "iter", "batch", "%|", "[=", "━", "progress")
 """A line without any of these has no counter."""
 _ALONE = re.compile(r"(?<![a-z_])(?:global[_ ])?(step|iter|iteration)[\s:=#]{0,4}(\d{1,15})(?!\d|\s{0,2}/)")
@@ -248,10 +253,14 @@ class Curves:
             self._own = True
             for name in self._guessed:
                 self._tracks.pop(name, None)
-        counter = next((name for name in _SAID_STEPS if name in values), "")
-        place: Place = (counter.rpartition("_")[2], values[counter]) if counter else ("", None)
-        if not counter and (match := _SAID_PROGRESS.search(line)):
-            place = ("progress", float(match[1]))
+        counter, progress = next((name for name in _SAID_STEPS if name in values), ""), _SAID_PROGRESS.search(line)
+        place = self.place(line)
+        if counter:
+            place = (counter.rpartition("_")[2], values[counter])
+        elif progress:
+            place = ("progress", float(progress[1]))
+            if self._at[0] in ("value", "progress"):
+                self._at = place
         for name, value in values.items():
             if name != counter:
                 self.add(name, value, place, at_s)
@@ -308,6 +317,20 @@ def line_that_keeps(name: str) -> str:
     """Of the task file, for a metric that is guessed."""
     words = name.replace("_", "[ _-]")
     return f"metrics.{name} = {{ regex = '(?i){words}[ =:]+(\\S+)' }}"
+
+
+def likely_best(name: str) -> Literal["max", "min"]:
+    """Which of a metric's values is the best, by its name: a guess."""
+    text = name.lower()
+    lower = any(word in text for word in ("loss", "err", "mape"))
+    return "max" if not lower and any(word in text for word in _HIGHER_IS_BETTER) else "min"
+
+
+def telling_most(names: Iterable[str]) -> str:
+    """The metric by which tasks are most likely compared: one of validation before others; "" where none judges."""
+    judging = [name for name in names if not name.lower().endswith(_JUDGES_NOTHING)]
+    of_validation = [name for name in judging if re.search("val|dev|test", name.lower())]
+    return next(iter([*of_validation, *judging]), "")
 
 
 def to_wire(curves: Sequence[Curve]) -> list[dict[str, Any]]:

@@ -220,7 +220,9 @@ class Follower:
                 self._own_pattern = False
         else:
             self._feed(telling(lines))
+        placed: list[tuple[str, Place, float | None]] = []
         for line, at_s in new:
+            placed.append((line, self._curves.place(line), at_s))
             if "::gpudeck " in line:
                 for name, value in said_in(line)[1].items():
                     if name in self._values or len(self._values) < MAX_METRICS:
@@ -228,7 +230,6 @@ class Follower:
                 if at_s is not None:
                     self._curves.feed_said(line, at_s)
         if self._finders:
-            placed = [(line, self._curves.place(line), at_s) for line, at_s in new]
             self._finders = [found for found in self._finders if self._find(placed, *found)]
 
     def _feed(self, lines: list[str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ..text import plural
 from .counts import Counts
+from .rows import DeckHead
 
 _SAID = {
     "succeeded": "has succeeded", "failed": "has failed", "cancelled": "was cancelled", "pruned": "was pruned",
@@ -28,6 +29,24 @@ def counts_text(counts: Counts) -> str:
     )  # fmt: skip
     parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
     return f"{plural(counts.total, 'task')}: {', '.join(parts)}" if parts else plural(counts.total, "task")
+
+
+def goes_on_text(head: DeckHead, *, halted: bool) -> str:
+    """What an unpause of a deck that is paused, or *halted*, comes to, behind the command or key for it; "" where
+    nothing is left that it could start."""
+    counts = head.counts
+    if halted and head.ended and not counts.waiting + counts.queued + counts.backoff:
+        return ""
+    how = ("goes on with what was left" if head.ended else "or a retry goes on") if halted else "goes on"
+    return f"{how}, once the budget has more" if head.spent else how
+
+
+def barred_text(head: DeckHead) -> str:
+    """Which rule of the file lets nothing start, and what ends that; "" where none does."""
+    if not head.barred:
+        return ""
+    until = "nothing starts until the file gives more and `gpudeck apply` takes that up"
+    return f"{head.barred}: {until}" if head.spent else f"nothing starts now: {head.barred}"
 
 
 def silent_text(since_wall_s: float) -> str:

@@ -169,7 +169,7 @@ _MOST_LINES = 24
 def gather(offline: OfflineDeck) -> Report:
     """Reads two small files for each attempt, and logs of failures."""
     deck, now = offline.deck, host.SystemClock().now().wall_s
-    reader, records = Attempts(offline), Records(offline.logs)
+    reader, records = Attempts(offline), Records(offline.logs, offline.journal)
     attempts = list(reader.all())
     names = metrics_of(records, deck.tasks)
     results = results_of(records, deck.tasks, [Asked(name, None) for name in names])
@@ -220,7 +220,7 @@ def _tasks(
     explainer = Explainer(offline.deck, host.boottime_s())
     found: list[TaskPart] = []
     for task, result in zip(offline.deck.tasks, results, strict=True):
-        mine = by_task.get(task.name, {})
+        mine = by_task.get(records.done_as(task), {})
         shown = mine.get(records.attempt(task)) or (mine[max(mine)] if mine else None)
         untold = shown is not None and shown.kind == UNTOLD
         why = shown.reason if shown is not None and untold else _reason(task, explainer)

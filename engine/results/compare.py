@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..text import names_text
 from .difference import Difference
 from .results import Result
-from .table import varying
+from .table import varying, with_one_spelling
 
 Verdict = Literal["first", "second", "open", "few"]
 """Which of the two is better; open: both may be; few: too few values to say anything."""
@@ -55,7 +55,8 @@ def compare(
     paired: bool,
 ) -> Comparison:
     """*over*: params to average over. Raises UsageError for what cannot be compared."""
-    everything = [*first, *second]
+    everything = with_one_spelling([*first, *second])
+    first, second = everything[: len(first)], everything[len(first) :]
     known = {name for result in everything for name in result.params}
     for name in over:
         if name not in known:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from ..logs.curves import Curve, Point
+from .settings import one_spelling
 
 REPEATS = ("seed", "fold", "repeat", "rep", "trial")
 """Params that are averaged over."""
@@ -119,9 +120,9 @@ def mean_of(members: Sequence[Points]) -> tuple[Points, tuple[Points, Points] | 
 def grouped(members: Sequence[Member]) -> list[tuple[str, list[Member]]]:
     """Tasks that differ in a seed alone, under what tells them from the others."""
     groups: dict[tuple[str, ...], list[Member]] = {}
-    for member in members:
-        params = [f"{name}={value}" for name, value in member.params.items() if name not in REPEATS]
-        one = () if len(params) < len(member.params) else (member.task,)  # without a seed it is alone
+    for member, given in zip(members, one_spelling(member.params for member in members), strict=True):
+        params = [f"{name}={value}" for name, value in given.items() if name not in REPEATS]
+        one = () if len(params) < len(given) else (member.task,)  # without a seed it is alone
         groups.setdefault((member.entry, *params, *one), []).append(member)
     common = set[str].intersection(*map(set, groups)) if len(groups) > 1 else set[str]()
     found: list[tuple[str, list[Member]]] = []

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from ..attempts.record import given_in, is_simulated, read_record
 from ..core.deck import Task
 from ..core.phases import NAMES, Cached, Succeeded
+from ..core.recorded import AttemptKey, Recorded
 from ..core.spec import Metric
 from ..errors import UsageError
 from ..logs.curves import guesses
@@ -75,11 +76,12 @@ class Result:
 
 
 class Records:
-    """attempt-N.json of tasks, by the newest attempt that succeeded, else the newest; each read once."""
+    """attempt-N.json of tasks, by the newest attempt that succeeded, else the newest; each read once. Of work that was
+    done under another name it is the attempt that did it."""
 
-    def __init__(self, logs: LogFolder) -> None:
-        self._logs = logs
-        self._records: dict[str, tuple[int, dict[str, Any]]] = {}
+    def __init__(self, logs: LogFolder, journal: Recorded) -> None:
+        self._logs, self._journal = logs, journal
+        self._records: dict[str, tuple[AttemptKey, dict[str, Any]]] = {}
         self._scores: dict[str, dict[str, dict[str, float]]] = {}
 
     def of(self, task: Task) -> dict[str, Any]:
@@ -88,7 +90,11 @@ class Records:
 
     def attempt(self, task: Task) -> int:
         """Its number, 0 where the task was never attempted."""
-        return self._found(task)[0]
+        return self._found(task)[0][1]
+
+    def done_as(self, task: Task) -> str:
+        """The name under which its work was done; its own where it was not another one."""
+        return self._found(task)[0][0]
 
     def scores(self, task: Task) -> dict[str, dict[str, float]]:
         """By metric: "last" and "best"."""
@@ -134,22 +140,28 @@ class Records:
         return list(found)
 
     def paths(self, task: Task) -> AttemptPaths:
-        return self._logs.paths(task.name, self.attempt(task), task.spec.policy.merge_stderr)
+        return self._paths(task, self._found(task)[0])
 
-    def _found(self, task: Task) -> tuple[int, dict[str, Any]]:
+    def _paths(self, task: Task, attempt: AttemptKey) -> AttemptPaths:
+        return self._logs.paths(*attempt, task.spec.policy.merge_stderr)
+
+    def _found(self, task: Task) -> tuple[AttemptKey, dict[str, Any]]:
         found = self._records.get(task.name)
         if found is None:
-            number = self._number(task)
-            path = self._logs.paths(task.name, number, task.spec.policy.merge_stderr).json
-            found = self._records[task.name] = (number, read_record(path) if number else {})
+            attempt = self._attempt(task)
+            told = read_record(self._paths(task, attempt).json) if attempt[1] else {}
+            found = self._records[task.name] = (attempt, told)
         return found
 
-    def _number(self, task: Task) -> int:
+    def _attempt(self, task: Task) -> AttemptKey:
+        made = self._journal.results.get(task.name) if isinstance(task.phase, Cached) else None
+        if made is not None and made.fingerprint == task.result:
+            return made.attempt
         succeeded = [end.number for end in task.ended if end.outcome.ok]
         try:
-            return succeeded[-1] if succeeded else task.attempts or self._logs.highest(task.name)
+            return task.name, succeeded[-1] if succeeded else task.attempts or self._logs.highest(task.name)
         except OSError:
-            return 0
+            return task.name, 0
 
 
 def results_of(records: Records, tasks: Iterable[Task], asked: Sequence[Asked]) -> list[Result]:

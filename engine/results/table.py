@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Literal
 
@@ -16,6 +16,7 @@ from ..logs.printable import printable
 from ..text import measured
 from .difference import Difference
 from .results import Result
+from .settings import one_spelling
 
 Best = Literal["column", "row", "none"]
 Place = tuple[int, int]
@@ -138,6 +139,7 @@ class Layout:
 
 def tabulate(results: Sequence[Result], layout: Layout) -> Table:
     """Raises UsageError for params or metrics that no result has, and for cells that mix different tasks."""
+    results = with_one_spelling(results)
     known = {name for result in results for name in result.params}
     for name in (*layout.over, *layout.rows, *layout.columns):
         if name not in known:
@@ -150,6 +152,12 @@ def tabulate(results: Sequence[Result], layout: Layout) -> Table:
         table = _plain(results, layout)
     table.best = layout.best
     return _sorted(table, layout.sort)
+
+
+def with_one_spelling(results: Sequence[Result]) -> list[Result]:
+    """Numbers that are equal are one setting."""
+    params = one_spelling(result.params for result in results)
+    return [replace(result, params=of) for result, of in zip(results, params, strict=True)]
 
 
 def varying(results: Sequence[Result]) -> list[str]:

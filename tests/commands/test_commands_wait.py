@@ -38,6 +38,17 @@ def test_it_is_1_once_the_budget_is_used_and_only_an_edit_lets_the_rest_start(de
     assert "lets tasks start" in deck.command("status").out
 
 
+def test_a_pause_and_its_end_tell_of_a_budget_that_is_used_up(deck: Commanded) -> None:
+    task = '[[task]]\nname = "t-{i}"\ncommand = "sleep 0.2; echo {i}"\nmatrix.i = [1, 2, 3]\n'
+    deck.write('[deck]\ngpus = "sim:1"\n[budget]\ngpu_hours = 0.00001\n' + task)
+    assert deck.run().code == 1
+    until = "the budget of 1e-05 GPU hours is used up (gpu_hours): nothing starts until the file gives more"
+    assert f"is not paused, but {until}" in deck.command("unpause").out
+    assert until in deck.command("start").err
+    deck.command("pause")
+    assert "`gpudeck unpause` goes on, once the budget has more" in deck.command("status").out
+
+
 @pytest.mark.parametrize(("task", "code"), [("good", 0), ("bad", 1)])
 @at_desk(MIXED, ENDS)
 async def test_only_the_tasks_that_are_meant_count(desk: Desk, task: str, code: int) -> None:

@@ -168,6 +168,10 @@ async def test_an_edit_is_applied_beside_the_values_of_a_retry(desk: Desk) -> No
     [
         (("t-64", "--set", "batch=3"), "t-64: --set changes batch, which is in neither matrix nor [vars]"),
         (("t-*", "--set", "lr"), "--set wants K=V, got 'lr'"),
+        (
+            ("t-64", "--set", "bs=48", "lr=0.2"),
+            "lr=0.2: no task of this deck matches; each value takes a --set of its own: `--set bs=48 --set lr=0.2`",
+        ),
         (("t-64", "--set", "task=x"), "t-64: --set changes task: {task} means something already"),
     ],
 )
@@ -179,3 +183,19 @@ async def test_what_means_nothing_is_refused_and_nothing_runs(desk: Desk, words:
     assert (refused.code, refused.err.splitlines()[-1]) == (2, f"gpudeck: {told}")
     assert len(desk.started) == before
     assert "retry" not in (await desk.command("status")).err
+
+
+@at_desk(SWEEP, ENDS)
+async def test_the_old_and_the_new_command_of_an_edited_task_are_told(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(SWEEP.replace('"{lr}"]', '"{lr}", "--fast"]'))
+    done = await desk.command("retry", "t-64")
+    assert done.out.splitlines()[:2] == ["t-64: train 64 0.1", " now: train 64 0.1 --fast"]
+
+
+@at_desk(SWEEP, ENDS)
+async def test_programs_are_told_both_commands_of_an_edited_task(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(SWEEP.replace('"{lr}"]', '"{lr}", "--fast"]'))
+    (done,) = (await desk.told("retry", "t-64"))["done"]
+    assert (done["command_before"], done["command"]) == ("train 64 0.1", "train 64 0.1 --fast")

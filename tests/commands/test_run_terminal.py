@@ -107,3 +107,13 @@ def test_what_has_no_terminal_cannot_be_sat_at(deck: Commanded) -> None:
     with typed(deck, "attach", "nobody") as terminal:
         assert terminal.finish() == 2
         assert "nobody: no command of this name runs on a terminal" in terminal.shown
+
+
+def test_who_mistypes_the_name_is_told_which_there_are(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo re''ady", "ready")
+        mistyped = deck.command("attach", "hs")
+        terminal.type("exit\n")
+        assert terminal.finish() == 0
+    assert mistyped.code == 2
+    assert "hs: no command of this name runs on a terminal of `gpudeck run -i`; sh does" in mistyped.err

@@ -146,9 +146,35 @@ def test_a_rule_is_replayed_over_what_has_run_before_it_may_end_anything(deck: D
     assert deck.run().code == 0
     refused = deck.command("plan", "--prune")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert 'write prune = { metric = "loss:min" } into the task file' in refused.err
     deck.write(LATE + 'prune = { metric = "loss:min", at = [0.5], keep = 2 }\n')
     told = deck.command("plan", "--prune").out
     assert re.search(r"^train-late +50 % .*loss 3.5 at 50 %: the median of 2 peers is 2$", told, re.MULTILINE)
     assert "2 of 4 tasks of train-{kind} would have been pruned" in told
     assert "train-late (loss 0.1), would have been LOST" in told
     assert deck.run().started == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "suggested"),
+    [
+        ("::gpudeck lr=0.1 loss=2 val_acc=0.5", 'write prune = { metric = "val_acc:max" } into the task file'),
+        ("epoch 1/4 ppl: 3.5", """metric = "ppl:min" } into the task file, and metrics.ppl = { regex"""),
+        ("hello", "and no task has a metric that one could go by"),
+    ],
+)
+def test_without_a_rule_one_is_suggested_by_a_metric_that_the_tasks_have(
+    deck: Deck, printed: str, suggested: str
+) -> None:
+    deck.write(f"""
+[deck]
+gpus = "sim:1"
+
+[[task]]
+name = "train"
+command = "echo {printed}"
+""")
+    deck.run()
+    refused = deck.command("plan", "--prune")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert suggested in refused.err

@@ -146,6 +146,39 @@ def test_metrics_that_the_file_names_only_now_are_read_from_the_logs(
     assert [row["metrics"]["acc"] for row in json.loads(out)] == [0.51, 0.52, 0.53]
 
 
+@pytest.mark.parametrize(
+    ("renamed", "rows"),
+    [
+        ({"{kind}-done": "{kind}-new"}, {"base-new": 0.1, "ours-new": 0.2}),
+        ({'"base", acc = "0.1"': '"ours", acc = "0.1"', '"ours", acc = "0.2"': '"base", acc = "0.2"'},
+         {"ours-done": 0.1, "base-done": 0.2}),
+    ],
+    ids=["another name", "names swapped"],
+)  # fmt: skip
+def test_what_was_done_under_another_name_has_the_metrics_of_that(
+    deck: Deck, capsys: pytest.CaptureFixture[str], renamed: dict[str, str], rows: dict[str, float]
+) -> None:
+    text = """
+[deck]
+gpus = "none"
+
+[[task]]
+name = "{kind}-done"
+gpus = 0
+command = "echo acc={acc}"
+matrix.case = [{ kind = "base", acc = "0.1" }, { kind = "ours", acc = "0.2" }]
+metrics.acc = { regex = 'acc=([0-9.]+)' }
+"""
+    deck.write(text)
+    deck.run()
+    for before, after in renamed.items():
+        text = text.replace(before, after)
+    deck.write(text)
+    deck.run()
+    out, _ = tabled(deck, capsys, format="json")
+    assert {row["task"]: row["metrics"]["acc"] for row in json.loads(out)} == rows
+
+
 def test_metrics_files_are_read_on_the_spot(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
     deck.write("""
         [deck]

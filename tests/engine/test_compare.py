@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.errors import UsageError
-from tests.inside.engine import MOST_MORE, Difference, Result, compare, student_quantile
+from tests.inside.engine import MOST_MORE, Difference, Layout, Result, compare, student_quantile, tabulate
 
 VALUES = st.lists(st.integers(0, 1000).map(lambda number: number / 1000), min_size=2, max_size=8).map(tuple)
 
@@ -129,3 +129,18 @@ def test_runs_of_one_side_that_differ_in_nothing_named_are_refused() -> None:
         compare(side("a", [1]), side("b", [1]), ACC, ["size"], paired=False)
     with pytest.raises(UsageError, match="a-0: of both sides"):
         compare(side("a", [1]), side("a", [1]), ACC, ["seed"], paired=False)
+
+
+def test_numbers_that_are_equal_are_one_setting_however_they_are_written() -> None:
+    first, second = side("a", [0.9, 0.91], lr="0.1"), side("b", [0.8, 0.81], lr="1e-1")
+    found = compare(first, second, ACC, ["seed"], paired=False)
+    assert (found.params, len(found.rows)) == ((), 1)
+    table = tabulate([*first, *second], Layout({"acc": "max"}, over=("seed", "method")))
+    assert [row for row, _ in table.rows] == [("4",)]
+
+
+@pytest.mark.parametrize(("one", "other"), [("1.1", "1.10"), ("7", "007"), (str(2**53), str(2**53 + 1))])
+def test_versions_padded_names_and_large_seeds_stay_apart(one: str, other: str) -> None:
+    results = [*side("a", [0.9, 0.91], version=one), *side("a", [0.8, 0.81], version=other)]
+    table = tabulate(results, Layout({"acc": "max"}, over=("seed",)))
+    assert [row for row, _ in table.rows] == [(one, "2"), (other, "2")]

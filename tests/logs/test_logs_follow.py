@@ -124,6 +124,15 @@ def test_curves_are_kept_beside_the_log_and_another_follower_goes_on_with_them(a
     assert 0 < kept["loss"].at_s[0] < kept["loss"].at_s[-1] <= 61
 
 
+def test_a_value_on_a_line_of_ours_stands_at_the_step_before_it(attempt: Attempt) -> None:
+    attempt.say("step 10/30", "::gpudeck loss=3", "step 20/30", "::gpudeck loss=2")
+    follower = attempt.follow(metrics=[])
+    follower.look()
+    follower.keep(at_once=True)
+    (kept,) = read_kept(str(attempt.folder / "attempt-1.curves.json")).curves
+    assert (kept.x, kept.points) == ("step", ((10, 3), (20, 2)))
+
+
 def test_the_curve_of_a_metric_has_a_few_points_from_its_beginning_to_its_end(attempt: Attempt) -> None:
     follower = attempt.follow(metrics=[metric("loss", regex=r"loss (\S+)")])
     for number in range(1, 101):

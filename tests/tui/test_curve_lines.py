@@ -47,10 +47,16 @@ def test_usual_names_are_found_with_their_numbers(line: str, found: list[tuple[s
         (("step 10: loss=0.5", "step 20: loss=0.4", "step 10: loss=0.3"), "value", ((0, 0.5), (1, 0.4), (2, 0.3))),
         (("loss=3", "loss=2"), "value", ((0, 3), (1, 2))),
         (("::gpudeck progress=3/100 loss=3", "::gpudeck progress=4/100 loss=2"), "progress", ((3, 3), (4, 2))),
+        (("step 1/9", "::gpudeck loss=3", "step 2/9", "::gpudeck loss=2"), "step", ((1, 3), (2, 2))),
+        (("::gpudeck epoch=1", "::gpudeck loss=3", "::gpudeck epoch=2", "::gpudeck loss=2"), "epoch", ((1, 3), (2, 2))),
+        (("::gpudeck progress=1/9", "::gpudeck loss=3", "::gpudeck progress=2/9", "::gpudeck loss=2"), "progress",
+         ((1, 3), (2, 2))),
+        (("::gpudeck loss=3", "::gpudeck loss=2"), "value", ((0, 3), (1, 2))),
     ],
     ids=[
         "the epoch of its line", "steps are parts of an epoch", "steps without a total", "counters that begin again",
-        "no counter", "lines of ours",
+        "no counter", "lines of ours", "ours behind a step", "ours behind an epoch of ours",
+        "ours behind progress of ours", "ours without a counter",
     ],
 )  # fmt: skip
 def test_the_x_of_a_value_is_what_its_lines_count(lines: tuple[str, ...], x: str, points: object) -> None:

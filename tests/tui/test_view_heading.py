@@ -20,7 +20,7 @@ def texts(deck: DeckModel, width: int = 120, limit: int = 3) -> list[str]:
 
 
 def deck_with(**more: Any) -> DeckModel:
-    return deck_of((), head=head_of(counts=COUNTS, **more))
+    return deck_of((), head=head_of(**{"counts": COUNTS, **more}))
 
 
 def test_80_columns_tell_every_count() -> None:
@@ -35,6 +35,12 @@ def test_80_columns_tell_every_count() -> None:
         ({"paused": "bob needs the GPUs"}, "paused: bob needs the GPUs; P goes on", "warn"),
         ({"halted": "3 failed"}, "halted by 3 failed; P or a retry goes on", "bad"),
         ({"halted": "3 failed", "ended": True}, "halted by 3 failed; P goes on with what was left", "bad"),
+        (
+            {"paused": "paused", "barred": "the budget is used up", "spent": True},
+            "paused; P goes on, once the budget has more",
+            "warn",
+        ),
+        ({"halted": "3 failed", "ended": True, "counts": Counts(total=3, failed=3)}, "halted by 3 failed", "bad"),
         ({"unwritable": "no space left"}, "nothing starts, the journal cannot be written: no space left", "bad"),
         ({"barred": "nothing starts before 20:00"}, "nothing starts before 20:00", "warn"),
         ({"barred": "the budget is used up", "spent": True}, "the budget is used up; E edits the file", "warn"),

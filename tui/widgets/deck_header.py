@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from ...engine.protocol.counts import Counts
 from ...engine.protocol.wire import DeckHead
+from ...engine.protocol.words import goes_on_text
 from ...engine.text import plural
 from ..acting.actions import BY_ID
 from ..drawing.format import about, clean, clock, count, cut, duration, percent, width_of
@@ -181,14 +182,14 @@ def notes(deck: DeckModel) -> list[Note]:
     if head.unwritable:
         said.append(Note(f"nothing starts, the journal cannot be written: {clean(head.unwritable)}", "bad"))
     if head.halted:
-        how = "goes on with what was left" if head.ended else "or a retry goes on"
-        said.append(Note(f"halted by {clean(head.halted)}", "bad", f"; {_key('pause')} {how}"))
+        how = goes_on_text(head, halted=True)
+        said.append(Note(f"halted by {clean(head.halted)}", "bad", how and f"; {_key('pause')} {how}"))
     if head.file_problem:
         said.append(Note(f"task file: {clean(head.file_problem)}; the deck goes on as it was", "bad"))
     if head.paused:
         text = clean(head.paused)
         text = text if text.startswith("paused") else f"paused: {text}"
-        said.append(Note(text, "warn", f"; {_key('pause')} goes on"))
+        said.append(Note(text, "warn", f"; {_key('pause')} {goes_on_text(head, halted=False)}"))
     if head.barred:
         said.append(Note(clean(head.barred), "warn", f"; {_key('edit')} edits the file" if head.spent else ""))
     if head.file_plan:
