@@ -31,13 +31,18 @@ def parse(arguments: Sequence[str]) -> Command:
         parser_of(DECK).error(f"no command {words[0]!r}: {HABITS[words[0]]}")
     verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
     parser = parser_of(verb.name)
-    found, rest = _selecting(parser, words) if verb.words == "select" else parser.parse_known_args(words)
+    select = verb.words == "select"
+    found, rest = parser.parse_known_args(
+        [_KEPT + word if select and _LEFT_OUT.fullmatch(word) else word for word in words]
+    )
+    if select:
+        found.words, rest = ([word.removeprefix(_KEPT) for word in each] for each in (found.words, rest))
     if verb.words in ("none", "select") and not file and not vars(found).get("file"):
         file = _taken_file(found.words if "words" in found else rest)
-        if verb.words == "select" and file and not found.words and {some_tasks, one_task} & {*verb.adds}:
+        if select and file and not found.words and {some_tasks, one_task} & {*verb.adds}:
             parser.error("the following arguments are required: SEL")
     # What argparse leaves over are options that nobody knows, and words that stand behind an option.
-    own = _NAME_LEFT_OUT if verb.words == "select" else _NEGATIVE
+    own = _NAME_LEFT_OUT if select else _NEGATIVE
     unknown = [word for word in rest if word.startswith("-") and not own.fullmatch(word)]
     if verb.name == DECK and unknown:
         _refuse_late_command([*found.words, *rest], parser)
@@ -77,34 +82,21 @@ def _help_for(command: Sequence[str]) -> list[str]:
     return [*command, "--help"]
 
 
-def _selecting(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """As `parse_known_args`, of words among which are selectors that leave out."""
-    found, rest = parser.parse_known_args([_KEPT + word if _LEFT_OUT.fullmatch(word) else word for word in words])
-    found.words = [word.removeprefix(_KEPT) for word in found.words]
-    return found, [word.removeprefix(_KEPT) for word in rest]
+_USAGE = "gpudeck [-f FILE] [COMMAND] …\n       gpudeck [FILE] [K=V …] [--headless] [options]"
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
     """The parser of a command's own words and options."""
     verb = VERBS[name]
-    if name == DECK:
-        parser = _Parser(
-            prog="gpudeck",
-            usage="gpudeck [-f FILE] [COMMAND] …\n       gpudeck [FILE] [K=V …] [--headless] [options]",
-            description=f"{_wrapped(_sentence(verb.text))}\n\n{_commands()}",
-            epilog=f"example: {verb.example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        parser.add_argument("words", nargs="*", metavar="FILE [K=V …]", help="the task file, then values for [vars]")
-    else:
-        parser = _Parser(
-            prog=f"gpudeck {name}",
-            description=_wrapped(_sentence(verb.text)),
-            epilog=f"example: {verb.example.replace('%', '%%')}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+    text = _wrapped(f"{verb.text[0].upper()}{verb.text[1:]}.")
+    parser = _Parser(
+        prog="gpudeck" if name == DECK else f"gpudeck {name}",
+        usage=_USAGE if name == DECK else None,
+        description=f"{text}\n\n{_commands()}" if name == DECK else text,
+        epilog=f"example: {verb.example.replace('%', '%%')}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     for add in verb.adds:
         add(parser)
     if name != "schema":
@@ -123,10 +115,6 @@ class _Parser(argparse.ArgumentParser):
         file = "; -f names the task file" if message.startswith("unrecognized") and message.endswith(".toml") else ""
         stop = "" if message.endswith("?") else ";"
         self.exit(2, f"gpudeck: {message}{file}{stop} see `{self.prog} --help`\n")
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _wrapped(text: str) -> str:
@@ -199,12 +187,9 @@ def _refuse_odd(given: Mapping[str, Any], parser: argparse.ArgumentParser) -> No
         parser.error(f"--check-interval must be at least 0, got {interval:g}")
     if given.get("with_needs") and not given.get("only"):
         parser.error("--with-needs goes with --only")
-    if given.get("lines", 0) < 0:
-        parser.error(f"--lines must be at least 0, got {given['lines']}")
-    if given.get("rank") is not None and given["rank"] < 0:
-        parser.error(f"--rank must be at least 0, got {given['rank']}")
-    if given.get("attempt") is not None and given["attempt"] < 1:
-        parser.error(f"--attempt must be at least 1, got {given['attempt']}")
+    for name, least in (("lines", 0), ("rank", 0), ("attempt", 1), ("keep_last", 0)):
+        if (number := given.get(name)) is not None and number < least:
+            parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {number}")
     if given.get("junit") == "":
         parser.error("--junit wants the name of a file")
 

@@ -20,7 +20,7 @@ returns the exit code; imported when it is asked for, so that every command star
 _ONCE_MORE = frozenset(
     {"retry", "cancel", "kill", "hold", "release", "priority", "accept", "apply", "pause", "unpause", "gpus", "start"}
 )
-"""What may be asked for a second time when the engine went away under it."""
+"""What is asked of the next engine where one ends just when it is asked: that one has done nothing, or the same."""
 
 
 def run_command(command: Command) -> int:
@@ -29,11 +29,7 @@ def run_command(command: Command) -> int:
     if own := _OWN.get(command.verb):
         return own(command)
     module = _MODULES.get(command.verb, command.verb)
-    return _done(import_module(f".commands.{module}", __package__).run, command)
-
-
-def _done(run: Callable[[Command], int], command: Command) -> int:
-    """An engine that ends just when it is asked has done nothing or the same: what acts is asked of the next one."""
+    run: Callable[[Command], int] = import_module(f".commands.{module}", __package__).run
     try:
         return run(command)
     except EngineUnavailableError as error:

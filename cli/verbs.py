@@ -43,7 +43,7 @@ VERBS: dict[str, Verb] = {
             DECK,
             "run the training tasks of a task file on the GPUs of this box",
             "gpudeck --headless tasks.toml --only 'train-sym-*'",
-            (o.deck_only, o.colour, o.as_root, *o.RUN),
+            (o.file_words, o.deck_only, o.colour, o.as_root, *o.RUN),
             hidden=True,
         ),
         Verb(

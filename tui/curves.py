@@ -9,7 +9,8 @@ from functools import lru_cache
 
 from ..engine.logs.curves import Curve, Point
 from ..engine.results.overlay import Drawn, value_at
-from .drawing.format import clean, cut, fit, number, width_of
+from ..engine.text import measured
+from .drawing.format import clean, cut, fit, width_of
 from .drawing.paragraphs import Line, Span
 
 BLANK = " "
@@ -59,20 +60,10 @@ def plot(points: Sequence[Point], width: int, height: int, *, low: float, high: 
     *points* come in the order of their x. *low*, *high*: the values at the lower and upper edge. What is no number
     interrupts the line; without any point that is one all cells are blank.
     """
-    canvas = _Canvas(width, height)
-    xs = [x for x, y in points if math.isfinite(x) and math.isfinite(y)]
+    xs = [point[0] for point in points if _can_be_drawn(point, log=False)]
     if not xs or width <= 0 or height <= 0:
-        return canvas.lines()
-    left, right = min(xs), max(xs)
-    before: tuple[int, int] | None = None
-    for x, y in points:
-        if not (math.isfinite(x) and math.isfinite(y)):
-            before = None
-            continue
-        here = (_place(x, left, right, width * _COLUMNS), height * _ROWS - 1 - _place(y, low, high, height * _ROWS))
-        canvas.line(before or here, here)
-        before = here
-    return canvas.lines()
+        return _Canvas(width, height).lines()
+    return _drawn(points, Frame(min(xs), max(xs), low, high), width, height).lines()
 
 
 def _place(value: float, low: float, high: float, count: int) -> int:
@@ -112,15 +103,15 @@ _LEAST_WIDTH = 24
 
 
 @lru_cache(maxsize=64)
-def chart(curve: Curve, width: int, rows: int = ROWS) -> Sequence[Line]:
-    """*rows* of plot between a line of numbers and one for the x axis. Of a single value: the first line only."""
+def chart(curve: Curve, width: int) -> Sequence[Line]:
+    """A plot between a line of numbers and one for the x axis. Of a single value: the first line only."""
     lines = _numbers(curve, width)
     if curve.low is None or curve.high is None or curve.count < 2 or width < _LEAST_WIDTH:
         return lines
     low, high = curve.low[1], curve.high[1]
-    drawn = plot(curve.points, width - _GUTTER - 1, rows, low=low, high=high)
+    drawn = plot(curve.points, width - _GUTTER - 1, ROWS, low=low, high=high)
     for at, text in enumerate(drawn):
-        label = number(high) if not at else number(low) if at == rows - 1 else ""
+        label = measured(high) if not at else measured(low) if at == ROWS - 1 else ""
         lines.append((Span(fit(label, _GUTTER - 1, right=True) + " "), Span("│", "muted"), Span(text, "curve")))
     lines.append(_axis(curve, width))
     return lines
@@ -128,12 +119,13 @@ def chart(curve: Curve, width: int, rows: int = ROWS) -> Sequence[Line]:
 
 def _numbers(curve: Curve, width: int) -> list[Line]:
     """Its name and last value; the extremes with where they were."""
-    name, last = cut(clean(curve.name), max(4, width // 2)), number(curve.last)
+    name, last = cut(clean(curve.name), max(4, width // 2)), measured(curve.last)
     line = [Span(name, "strong"), Span(cut(f"  {last}", width - width_of(name)))]
     rest = width - width_of(name) - len(last) - 2
     parts: list[str] = []
     if curve.low is not None and curve.high is not None and curve.count > 1:
-        parts = [f"{word} {number(y)} at {_at(curve, x)}" for word, (x, y) in (("min", curve.low), ("max", curve.high))]
+        ends = (("min", curve.low), ("max", curve.high))
+        parts = [f"{word} {measured(y)} at {curve.x} {x_text(curve.x, x)}" for word, (x, y) in ends]
     for part in parts:
         if len(part) + 3 <= rest:
             line.append(Span("   " + part, "muted"))
@@ -142,19 +134,15 @@ def _numbers(curve: Curve, width: int) -> list[Line]:
 
 
 def _axis(curve: Curve, width: int) -> Line:
-    first, last = (_x(curve, x) for x in (curve.points[0][0], curve.points[-1][0]))
+    first, last = (x_text(curve.x, x) for x in (curve.points[0][0], curve.points[-1][0]))
     left = f"{curve.x} {first}"
     middle = " " * max(1, width - _GUTTER - 1 - len(left) - len(last))
     return (Span(" " * _GUTTER), Span(cut(f"└{left}{middle}{last}", width - _GUTTER), "muted"))
 
 
-def _at(curve: Curve, x: float) -> str:
-    return f"{curve.x} {_x(curve, x)}"
-
-
-def _x(curve: Curve, x: float) -> str:
+def x_text(axis: str, x: float) -> str:
     """Values are counted from 1, as people do."""
-    x = x + 1 if curve.x == "value" else x
+    x = x + 1 if axis == "value" else x
     return f"{x:,.0f}" if x == int(x) else f"{x:,.2f}"
 
 

@@ -67,7 +67,7 @@ def _run(command: Command) -> int:
         if gpus := more.get("not_on", ()):
             from .gpus import refuse_other_gpus  # with all that shows GPUs
 
-            refuse_other_gpus(place, gpus)
+            refuse_other_gpus(found, gpus)
         goes_on = verb == "retry" or found.under_way
         if verb == "retry":
             found.refuse_retry(words)
@@ -325,13 +325,21 @@ class Telling:
         return Outcome(row, f"{is_text(row)}: {self._act.refusal}", done=False)
 
     def _tell(self, outcomes: Sequence[Outcome], note: str = "") -> None:
-        """*note*: what else there is to know; "" for nothing."""
+        """A line for each outcome, or where they are many one for each kind. *note*: what else there is to know; "" for
+        nothing."""
         if self._json:
             done = [self._plain(one) for one in outcomes if one.done]
             refused = [self._plain(one) for one in outcomes if not one.done]
             print_json({"verb": self._verb, "done": done, "refused": refused, "note": note})
+        elif len(outcomes) <= _LISTED:
+            for one in outcomes:
+                print(f"{self._verb}: {field_text(one.row.name)} ({one.text})")
         else:
-            _tell(self._verb, outcomes)
+            groups: dict[str, list[str]] = {}
+            for one in outcomes:
+                groups.setdefault(one.text, []).append(one.row.name)
+            for text, names in groups.items():
+                print(f"{self._verb}: {plural(len(names), 'task')} ({text}): {field_text(names_text(names))}")
 
     def _plain(self, one: Outcome) -> dict[str, Any]:
         row, given = one.row, self._given.get(one.row.name)
@@ -368,25 +376,13 @@ def _unchanged(verb: str, row: TaskRow) -> Outcome:
     return Outcome(row, f"{row.state}{flags} already", done=False)
 
 
-def _tell(verb: str, outcomes: Sequence[Outcome]) -> None:
-    """A line each, or where there are many one for each outcome."""
-    if len(outcomes) <= _LISTED:
-        for one in outcomes:
-            print(f"{verb}: {field_text(one.row.name)} ({one.text})")
-        return
-    groups: dict[str, list[str]] = {}
-    for one in outcomes:
-        groups.setdefault(one.text, []).append(one.row.name)
-    for text, names in groups.items():
-        print(f"{verb}: {plural(len(names), 'task')} ({text}): {field_text(names_text(names))}")
-
-
 def _text(verb: str, before: TaskRow, after: TaskRow, value: object) -> str:
     match verb:
         case "retry":
             return _retried(before, after)
         case "cancel" | "kill":
-            return _cancelled(after)
+            stopping = after.state in ("stopping", "closing")
+            return f"attempt {after.attempt} is being stopped" if stopping else after.state
         case "hold":
             return "held" + (f"; attempt {after.attempt} goes on" if after.state in ACTIVE else "")
         case "release":
@@ -402,9 +398,3 @@ def _retried(before: TaskRow, after: TaskRow) -> str:
         return f"attempt {after.attempt} {'is ' if after.state in ACTIVE else 'has '}{after.state}"
     held = ", held" if after.held else ""
     return f"attempt {after.attempt + 1} is {after.state}{held}"
-
-
-def _cancelled(after: TaskRow) -> str:
-    if after.state in ("stopping", "closing"):
-        return f"attempt {after.attempt} is being stopped"
-    return after.state

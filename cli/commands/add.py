@@ -57,13 +57,14 @@ def run(command: Command) -> int:
         start_added(place, added, added.names if command.flag("now") else ())
         return 0
     nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
-    if (chosen := _leaving_out(place, added)) != RunOptions():
+    chosen, paused = _what_bars(place, added)
+    if chosen != RunOptions():
         nobody = f"left out by {describe(chosen)}, with which the run was started: once that has ended it starts"
         if chosen.only:
             names = " ".join(f"--only {shlex.quote(name)}" for name in (*chosen.only, *added.names))
             nobody += f", and with `gpudeck start {names}` at once"
     place.say(f"written to {place.path}; {place.elsewhere() or nobody}")
-    if paused := _paused(place):
+    if paused:
         place.say(f"{field_text(paused)}, nothing starts: `gpudeck unpause` starts tasks again")
     return 0
 
@@ -103,18 +104,13 @@ def _tell(added: Added, *, as_json: bool) -> None:
         print(field_text(name))
 
 
-def _paused(place: Place) -> str:
-    from ...engine.serve.offline import offline_look
-
-    return "" if find_state(place.path, place.options) is None else offline_look(place, quiet=True).deck.deck.paused
-
-
-def _leaving_out(place: Place, added: Added) -> RunOptions:
-    """What the unfinished run was started with that leaves what was added out; nothing where it does not."""
-    from ...engine.serve.offline import offline_look
-
+def _what_bars(place: Place, added: Added) -> tuple[RunOptions, str]:
+    """What the unfinished run was started with that leaves what was added out, nothing where it does not; and who has
+    paused the deck."""
     if find_state(place.path, place.options) is None:
-        return RunOptions()
+        return RunOptions(), ""
+    from ...engine.serve.offline import offline_look
+
     found = offline_look(place, quiet=True).deck
     left_out = any(name in found.deck.by_name and not found.deck.by_name[name].selected for name in added.names)
-    return which(found.options) if left_out else RunOptions()
+    return which(found.options) if left_out else RunOptions(), found.deck.paused

@@ -119,12 +119,8 @@ class _Telling:
         if not self._json:
             _show(lines, before, keep=self._keep)
 
-    def taken(self, applied: Mapping[str, Any]) -> None:
-        """The file was applied."""
-        self._told["applied"] = applied
-
     def applied(self, answer: Mapping[str, Any]) -> None:
-        self.taken(answer["applied"])
+        self._told["applied"] = answer["applied"]
         if self._json:
             return
         if answer["changes"]:

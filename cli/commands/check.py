@@ -74,8 +74,11 @@ def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
     box = Box(gpus and gpus.count, host.cores(), {})
     file = load(source, options, box, environ=environment)
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
-    nowhere = _nowhere(file, environment)
-    warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file), *nowhere]
+    nowhere = [
+        *problems_of(file.settings.notify, {**file.vars, "deck": file.settings.name}, os.environ),
+        *_nowhere(file, environment),
+    ]
+    warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *nowhere]
     warnings += [*_beside(file), *_profiles(file, options, lambda other: load(source, other, box, environ=environment))]
     check_together(*fit, lambda: refuse_later(file), lambda: _check_snapshot(file))
     return file
@@ -152,11 +155,6 @@ def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], 
 
 def _selected(file: DeckFile) -> list[TaskSpec]:
     return [spec for spec in file.tasks if file.selected is None or spec.name in file.selected]
-
-
-def _notify(file: DeckFile) -> list[str]:
-    """What would keep messages from being sent."""
-    return problems_of(file.settings.notify, {**file.vars, "deck": file.settings.name}, os.environ)
 
 
 def _verdict(file: DeckFile) -> str:

@@ -25,7 +25,7 @@ from ...engine.errors import TaskFileError, UsageError
 from ...engine.serve.offline import tasks_meant
 from ...engine.snapshot.index import Book, Planned, Removable, plan_removal, remove_copies
 from ...engine.text import columns_of, plural, printable, ranges, size_text
-from .screen import option_s, says_yes
+from .screen import agreed, option_s
 
 _SHOWN = 20
 _NAMED = 3
@@ -35,8 +35,8 @@ def run(command: Command) -> int:
     """Show what would be freed, ask, and remove it; an engine may run meanwhile. Returns the exit code: 1 when the user
     says no or something could not be removed. Raises DeckError."""
     given, as_json, dry_run = command.given, command.flag("json"), command.flag("dry_run")
-    older_s, keep_last = option_s("--older-than", given.get("older_than")), _count(given.get("keep_last"))
-    wanted = Wanted(command.words, older_s, keep_last, command.flag("records"))
+    older_s, keep_last = option_s("--older-than", given.get("older_than")), given.get("keep_last")
+    wanted = Wanted(command.words, older_s, 1 if keep_last is None else keep_last, command.flag("records"))
     offline = open_offline(task_file(command), command.options(), os.environ)
     if offline.broken:
         raise TaskFileError(offline.broken.splitlines())
@@ -52,24 +52,12 @@ def run(command: Command) -> int:
     yes = command.flag("yes")
     if as_json and not yes:
         raise UsageError("nothing was removed: --json asks nobody; -y says yes, --dry-run only looks")
-    if not yes and not _agreed():
+    if not agreed("remove them?", yes=yes):
         print("nothing was removed")
         return 1
     problems: list[str] = []
     files, freed = carry_out(plan, offline.state.path if offline.state is not None else "", problems)
     return _say(plan, files, freed, problems, as_json=as_json, dry_run=False)
-
-
-def _count(number: int | None) -> int:
-    if number is not None and number < 0:
-        raise UsageError(f"--keep-last must be at least 0, got {number}")
-    return 1 if number is None else number
-
-
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nothing was removed: nobody can be asked here; -y says yes, --dry-run only looks")
-    return says_yes("remove them?")
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------
@@ -222,27 +210,16 @@ def _opened(log_dir: str, folder: str) -> Generator[int | None]:
     parts = [] if below == "." else below.split("/")
     if ".." in parts:
         raise ValueError(f"{folder} is not inside {log_dir}")
-    fds: list[int] = []
-    try:
-        fds.append(os.open(log_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        for part in parts:
-            fds.append(os.open(part, _FOLDER, dir_fd=fds[-1]))
-    except (FileNotFoundError, NotADirectoryError):
-        _close(fds)
-        yield None
-        return
-    except OSError:
-        _close(fds)
-        raise
-    try:
-        yield fds[-1]
-    finally:
-        _close(fds)
-
-
-def _close(fds: Iterable[int]) -> None:
-    for fd in fds:
-        os.close(fd)
+    with contextlib.ExitStack() as opened:
+        try:
+            fd = os.open(log_dir, _FOLDER & ~os.O_NOFOLLOW)
+            opened.callback(os.close, fd)
+            for part in parts:
+                fd = os.open(part, _FOLDER, dir_fd=fd)
+                opened.callback(os.close, fd)
+        except (FileNotFoundError, NotADirectoryError):
+            fd = None
+        yield fd
 
 
 def _freed(status: os.stat_result) -> int:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from ...engine.adapters.claims.names import Claim, claims_on
 from ...engine.adapters.nvml.probe import NvmlProbe
@@ -26,6 +27,9 @@ from ...engine.text import columns_of, field_text, names_text, printable, ranges
 from .look import look
 from .rows import cluster_lines, cluster_of, gpu_cells, plain
 from .screen import Screen, out, print_json, tell
+
+if TYPE_CHECKING:
+    from ...engine.serve.offline import OfflineLook
 
 _SAID = {
     "drain": "what runs there ends, nothing new starts",
@@ -51,10 +55,15 @@ def run(command: Command) -> int:
     place = Place.of(command)
     existing = place.attach()
     if existing is None:
-        refuse_other_gpus(place, wanted)
+        from ...engine.serve.offline import offline_look
+
+        found = offline_look(place, quiet=True)
+        refuse_other_gpus(found, wanted)
+        connection = place.start("act" if found.under_way else "note")
     else:
         place.tell_environment()
-    with existing or place.start("act" if _under_way(place) else "note") as connection:
+        connection = existing
+    with connection:
         answer = connection.request("gpu", verb=verb, gpus=wanted)
     indices = [index for index in answer["gpus"] if index >= 0]
     named = ranges(indices) if indices else field_text(", ".join(wanted))
@@ -67,14 +76,12 @@ def _show(command: Command) -> int:
     return _deck(command) if of_deck else _box(command)
 
 
-def refuse_other_gpus(place: Place, wanted: Sequence[str]) -> None:
+def refuse_other_gpus(found: OfflineLook, wanted: Sequence[str]) -> None:
     """No engine is started for a GPU that the deck does not have. Raises UsageError."""
     from ...engine.decks.gpus import look_at_gpus
-    from ...engine.serve.offline import offline_look
 
-    deck = offline_look(place, quiet=True).deck
     try:
-        chosen = look_at_gpus(deck.file.settings, place.environ).chosen
+        chosen = look_at_gpus(found.deck.file.settings, os.environ).chosen
     except EngineUnavailableError:
         return  # the engine tells what is wrong with the driver
     names = {name for gpu in chosen for name in (gpu.uuid, str(gpu.index))}
@@ -89,22 +96,14 @@ def named_gpus(text: str) -> list[str]:
     for part in filter(None, text.split(",")):
         first, dash, last = part.partition("-")
         if dash and first.isdecimal() and last.isdecimal():
-            found += _range(part, int(first), int(last))
+            if not 0 <= int(last) - int(first) < _MOST:
+                raise UsageError(
+                    f"GPU {part}: a range goes from a lower number to a higher one, over {_MOST} GPUs at most"
+                )
+            found += map(str, range(int(first), int(last) + 1))
         else:
             found.append(part)
     return found
-
-
-def _range(text: str, first: int, last: int) -> list[str]:
-    if not 0 <= last - first < _MOST:
-        raise UsageError(f"GPU {text}: a range goes from a lower number to a higher one, over {_MOST} GPUs at most")
-    return [str(index) for index in range(first, last + 1)]
-
-
-def _under_way(place: Place) -> bool:
-    from ...engine.serve.offline import offline_look
-
-    return offline_look(place, quiet=True).under_way
 
 
 _DECK_HEADER = ("GPU", "slots", "memory", "util", "tasks", "note")
@@ -154,7 +153,8 @@ QUIET_S = 2.0
 def _box(command: Command) -> int:
     """Print one reading. Raises EngineUnavailableError with NVML's words where the driver does not answer."""
     probe = _probe(command.given.get("gpus"))
-    patience = threading.Timer(QUIET_S, _say_that_it_waits)
+    waits = f"the NVIDIA driver has not answered yet; waiting up to {PATIENCE_S:g} s"
+    patience = threading.Timer(QUIET_S, lambda: print(waits, file=sys.stderr))
     patience.daemon = True
     patience.start()
     try:
@@ -169,24 +169,15 @@ def _box(command: Command) -> int:
     problems = probe.problems if isinstance(probe, NvmlProbe) else ()
     claims = claims_on([gpu.uuid for gpu in inventory.gpus], os.environ)
     print(report(inventory, readings, as_json=command.flag("json"), problems=problems, claims=claims))
-    if not (inventory.gpus or command.flag("json")):
-        _simulated_here(command)
-    return 0
-
-
-def _simulated_here(command: Command) -> None:
-    """On a box without GPUs: those that the deck of this folder simulates."""
-    with contextlib.suppress(DeckError):
+    if inventory.gpus or command.flag("json"):
+        return 0
+    with contextlib.suppress(DeckError):  # the deck of this folder may simulate some
         place = Place.of(command)
         found = look(place)
-        gpus = [gpu for gpu in found.gpus() if gpu.simulated]
-        if gpus:
+        if gpus := [gpu for gpu in found.gpus() if gpu.simulated]:
             screen = out(command, place.hints)
             screen.show([Line(f"those of {field_text(found.head().deck)} are simulated:"), *_lines(gpus, screen)])
-
-
-def _say_that_it_waits() -> None:
-    print(f"the NVIDIA driver has not answered yet; waiting up to {PATIENCE_S:g} s", file=sys.stderr)
+    return 0
 
 
 def _probe(asked: str | None) -> GpuProbe:

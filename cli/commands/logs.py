@@ -26,7 +26,7 @@ from ...engine.text import cell_width, field_text, fit, plural
 from ...engine.text import printable as name_text
 from .look import LiveLook, Look, look, some_rows
 from .rows import waits_text
-from .screen import Screen, out
+from .screen import out
 
 if TYPE_CHECKING:
     from ...engine.serve.offline import OfflineLook
@@ -177,10 +177,6 @@ class Printer:
         self._drawn = False
         self._moved: dict[str, tuple[float, str]] = {}
 
-    @classmethod
-    def on_stdout(cls, screen: Screen, names: Sequence[str], *, follow: bool) -> Printer:
-        return cls(sys.stdout.buffer, names, colour=screen.colour, columns=screen.columns, follow=follow)
-
     def lines(self, name: str, lines: Sequence[str]) -> None:
         """Print whole lines."""
         if not lines:
@@ -196,7 +192,8 @@ class Printer:
             return
         if self._columns is not None and not self._prefixes:
             if text:
-                shown = fit(name_text(text), self._columns - 1).rstrip() if _too_wide(text, self._columns) else text
+                too_wide = "\x1b" in text or cell_width(text) >= self._columns
+                shown = fit(name_text(text), self._columns - 1).rstrip() if too_wide else text
                 self._write(self._wipe() + shown)
                 self._drawn = True
         elif bar:
@@ -222,10 +219,6 @@ class Printer:
 
     def _write(self, text: str) -> None:
         self._stream.write(text.encode(self._encoding, "replace"))
-
-
-def _too_wide(text: str, columns: int) -> bool:
-    return "\x1b" in text or cell_width(text) >= columns
 
 
 def _prefixes(names: Sequence[str], *, colour: bool) -> dict[str, str]:
@@ -280,7 +273,9 @@ def run(command: Command) -> int:
     if follow and len(rows) > MOST_FOLLOWED:
         raise UsageError(f"that means {len(rows)} tasks, and at most {MOST_FOLLOWED} are followed at once")
     logs = found.logs()
-    printer = Printer.on_stdout(out(command), [row.name for row in rows], follow=follow)
+    screen = out(command)
+    names = [row.name for row in rows]
+    printer = Printer(sys.stdout.buffer, names, colour=screen.colour, columns=screen.columns, follow=follow)
     err, rank = command.flag("err"), given.get("rank") or 0
     feeds = {row.name: Feed(row.name, logs, printer, err=err, rank=rank) for row in rows}
     shown = [_show(command, row, feeds[row.name]) for row in rows]
@@ -389,7 +384,8 @@ class Following:
         self._printer = printer
         self._attempt = attempt
         self._writes = Writes()
-        self._look_s = LOOK_S if _elsewhere_written(feeds) else None
+        # Other hosts may write there, of which the kernel here does not tell.
+        self._look_s = LOOK_S if any(on_network(feed.paths(1).dir) for feed in list(feeds.values())[:1]) else None
         self._waits: dict[str, int] = {}
         """By task, the attempt of which it was said why the cluster has not begun it."""
 
@@ -475,8 +471,3 @@ class Following:
             self._writes.wait([], _LOOK_S)
             if (connection := self._place.attach()) is not None:
                 return connection
-
-
-def _elsewhere_written(feeds: Mapping[str, Feed]) -> bool:
-    """Other hosts may write there, of which the kernel here does not tell."""
-    return any(on_network(feed.paths(1).dir) for feed in list(feeds.values())[:1])

@@ -21,7 +21,11 @@ def run(command: Command) -> int:
     """Do it, and tell how the deck stands then."""
     place = Place.of(command)
     existing = place.attach()
-    offline = _look(place) if existing is None else None
+    offline = None
+    if existing is None:
+        from ...engine.serve.offline import offline_look
+
+        offline = offline_look(place, quiet=True)
     if offline is not None and command.verb == "pause" and not offline.deck.unfinished:
         idle = "no engine runs this deck and no run is under way: nothing starts"
         tell(command, idle, verb=command.verb, engine=None, paused="", running=0, queued=0)
@@ -61,9 +65,3 @@ def run(command: Command) -> int:
 def _goes_on(offline: OfflineLook) -> bool:
     """A run is unfinished, or a halt has left some of it."""
     return offline.has_begun and (offline.deck.unfinished or bool(offline.deck.deck.run.halted))
-
-
-def _look(place: Place) -> OfflineLook:
-    from ...engine.serve.offline import offline_look
-
-    return offline_look(place, quiet=True)

@@ -14,6 +14,7 @@ from ...engine.decks.offline import open_offline
 from ...engine.errors import EngineUnavailableError, UsageError
 from ...engine.report_html.gather import gather
 from ...engine.report_html.page import MARK, page
+from .table import opened
 
 DEFAULT = "report.html"
 _EVERY_S = 10
@@ -30,10 +31,7 @@ def run(command: Command) -> int:
     target = given or DEFAULT
     if not given:
         _refuse_other(target)
-    offline = open_offline(task_file(command), command.options(), os.environ)
-    for warning in offline.warnings if offline.broken else ():
-        say(f"warning: {warning}")
-    content = page(gather(offline))
+    content = page(gather(opened(command)))
     if target == "-":
         sys.stdout.buffer.write(content)
         return 0

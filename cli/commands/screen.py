@@ -17,9 +17,6 @@ from ...engine.taskfile.problems import BadValueError
 from ...engine.taskfile.units import duration_s
 from ...engine.text import cell_width, fit
 
-_LEAST = 12
-"""Columns that a cell which may be cut keeps."""
-
 
 @dataclass(frozen=True, slots=True)
 class Screen:

@@ -87,6 +87,8 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
     left = f"  {eta}" if eta else ""
     yield Line(counts_text(head.counts) + left, tone="warn" if head.counts.failed or head.counts.unknown else "plain")
     paused, halted = goes_on_text(head, halted=False), goes_on_text(head, halted=True)
+    kept, stale_kept = (f"`gpudeck accept state:{flag}` keeps their results" for flag in ("changed", "stale"))
+    again, stale_again = "`gpudeck apply` runs them as the file now says", "`gpudeck retry state:stale` runs them again"
     said = (
         ("paused", head.paused, f"`gpudeck unpause` {paused}"),
         ("halted by", head.halted, halted and f"`gpudeck unpause` {halted}"),
@@ -96,15 +98,11 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
         ("", head.barred, "more of it in the file, and `gpudeck apply`, lets tasks start" if head.spent else ""),
         ("used of the budget:", head.budget, ""),
         ("held:", head.held, "`gpudeck release SEL`"),
-        (
-            "changed since they were done:",
-            head.changed,
-            _again_or_kept("changed"),
-        ),
+        ("changed since they were done:", head.changed, f"{again}, {kept}"),
         (
             "stale, what they need ran again after them:",
             head.stale,
-            _again_or_kept("stale"),
+            f"{stale_again}, {stale_kept}",
         ),
     )
     for word, value, remedy in said:
@@ -114,12 +112,6 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
             yield Line(text + (f"; {remedy}" if remedy else ""), tone="warn")
     if head.on_cpu:
         yield Line("no GPU: GPU tasks run on the CPU", tone="warn")
-
-
-def _again_or_kept(flag: str) -> str:
-    changed = flag == "changed"
-    how = "`gpudeck apply` runs them as the file now says" if changed else "`gpudeck retry state:stale` runs them again"
-    return f"{how}, `gpudeck accept state:{flag}` keeps their results"
 
 
 def _tasks(word: str, rows: Sequence[TaskRow], screen: Screen, tone: Tone = "plain") -> Iterator[Line]:

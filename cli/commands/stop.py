@@ -35,8 +35,11 @@ def run(command: Command) -> int:
     connection = place.attach()
     if connection is None:
         place.refuse_elsewhere()
-        alone = tasks and _run_on(place)
-        connection = place.start("stop", quiet=True) if alone else None
+        if tasks and find_state(place.path, place.options) is not None:
+            from ...engine.serve.offline import offline_look
+
+            if offline_look(place, quiet=True).running:
+                connection = place.start("stop", quiet=True)
     if connection is None:
         tell(command, "no engine runs this deck", engine=None, running=0, stopped=0)
         return 0
@@ -55,13 +58,6 @@ def run(command: Command) -> int:
     text = place.hints.completed(f"engine {pid} has ended: {rest}")
     tell(command, text, engine=pid, running=0 if tasks else running, stopped=running if tasks else 0)
     return 0
-
-
-def _run_on(place: Place) -> bool:
-    """Tasks of the deck run without an engine."""
-    from ...engine.serve.offline import offline_look
-
-    return find_state(place.path, place.options) is not None and offline_look(place, quiet=True).running > 0
 
 
 def _running(connection: Connection) -> int:

@@ -30,31 +30,25 @@ def run(command: Command) -> int:
     """Write the scripts; with --go submit them. Raises DeckError."""
     path, options = os.path.abspath(task_file(command)), replace(command.options(), backend="slurm")
     go = command.flag("go")
-    _refuse_engine(path, options)
+    if has_engine(path, options):  # both would run the same tasks
+        raise UsageError("an engine runs this deck and submits its jobs itself: `gpudeck stop` ends it")
     if go and shutil.which("sbatch") is None:
         raise EngineUnavailableError("there is no sbatch on this machine: `gpudeck submit` without --go only writes")
     target = Target(open_as_start(path, options, os.environ))
-    _refuse_running(target)
+    if running := list(target.journal.lasting):
+        raise UsageError(
+            f"{names_text(running, 1)} was begun by an engine and has not ended: `gpudeck` goes on with it"
+        )
     check_start(target)
     folder = _folder(command.given.get("out"), path, options)
     written = write(target, folder, os.environ)
-    warnings = [*target.warnings, *_changed(written)]
+    warnings = list(target.warnings)
+    warnings += [f"{task} was submitted as other work than the file says now, and stays so" for task in written.changed]
     if command.flag("json"):
         print_json(_told(written, warnings))
     else:
         _tell(written, warnings, go=go)
     return _submitted(written, quiet=command.flag("json")) if go and written.units else 0
-
-
-def _refuse_engine(path: str, options: RunOptions) -> None:
-    """Both would run the same tasks."""
-    if has_engine(path, options):
-        raise UsageError("an engine runs this deck and submits its jobs itself: `gpudeck stop` ends it")
-
-
-def _refuse_running(target: Target) -> None:
-    if tasks := list(target.journal.lasting):
-        raise UsageError(f"{names_text(tasks, 1)} was begun by an engine and has not ended: `gpudeck` goes on with it")
 
 
 def _folder(said: str | None, path: str, options: RunOptions) -> str:
@@ -69,10 +63,6 @@ def _submitted(written: Written, *, quiet: bool) -> int:
     out = sys.stderr if quiet else None
     sys.stdout.flush()
     return subprocess.run(["bash", written.submit], stdin=subprocess.DEVNULL, stdout=out, check=False).returncode
-
-
-def _changed(written: Written) -> list[str]:
-    return [f"{task} was submitted as other work than the file says now, and stays so" for task in written.changed]
 
 
 def _tell(written: Written, warnings: list[str], *, go: bool) -> None:

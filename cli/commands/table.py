@@ -66,7 +66,7 @@ def opened(command: Command) -> OfflineDeck:
     """The deck as its files tell it; no engine is needed."""
     offline = open_offline(task_file(command), command.options(), os.environ)
     for warning in offline.warnings if offline.broken else ():
-        print(f"warning: {warning}", file=sys.stderr)
+        say(f"warning: {warning}")
     return offline
 
 
@@ -115,12 +115,9 @@ def _chosen(
     entries = {result.entry for result in results if names & result.values.keys()}
     entries |= {task.spec.entry for task in tasks if names & {metric.name for metric in task.spec.extras.metrics}}
     if not entries:
-        raise UsageError(f"no task has the metric {', '.join(sorted(names))}: {_there_are(known)}")
+        there_are = f"there are {', '.join(known)}" if known else f"none has reported any: {_HOW_TO_NAME}"
+        raise UsageError(f"no task has the metric {', '.join(sorted(names))}: {there_are}")
     return [result for result in results if named or result.entry in entries]
-
-
-def _there_are(names: Sequence[str]) -> str:
-    return f"there are {', '.join(names)}" if names else f"none has reported any: {_HOW_TO_NAME}"
 
 
 def ways(tasks: Sequence[Task], asked: Sequence[Asked]) -> Mapping[str, How]:

@@ -17,7 +17,6 @@ from ...engine.errors import UsageError
 
 DETACH = b"\x1c"
 """Ctrl-\\."""
-DETACH_WORDS = "Ctrl-\\ leaves it running"
 _BLOCK = 65536
 
 How = Literal["ended", "left", "hung up", "asked"]

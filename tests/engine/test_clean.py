@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.cli.arguments import parse
 from gpudeck.engine.errors import TaskFileError, UsageError
 from tests.e2e.decks import Deck, deck_in, until
 from tests.inside.engine import Command, clean
@@ -301,15 +302,16 @@ def test_a_dry_run_tells_and_removes_nothing(failed: Deck, capsys: pytest.Captur
 def test_where_nobody_can_be_asked_nothing_is_removed(failed: Deck) -> None:
     with open(os.devnull) as nothing, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", nothing)
-        with pytest.raises(UsageError, match="nobody can be asked here"):
+        with pytest.raises(UsageError, match="Nobody can be asked here: -y says yes; nothing was done"):
             cleaned(failed, yes=False)
     assert "attempt-1.log" in files(failed)
 
 
-def test_fewer_than_none_cannot_be_kept(failed: Deck) -> None:
-    with pytest.raises(UsageError, match="--keep-last must be at least 0, got -1"):
-        cleaned(failed, keep_last=-1)
-    assert "attempt-1.log" in files(failed)
+def test_fewer_than_none_cannot_be_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(["clean", "--keep-last", "-1"])
+    assert ended.value.code == 2
+    assert "--keep-last must be at least 0, got -1" in capsys.readouterr().err
 
 
 def test_on_a_terminal_the_user_is_asked(failed: Deck) -> None:

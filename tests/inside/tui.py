@@ -91,7 +91,7 @@ from gpudeck.tui.widgets.log.stream import (
 )
 from gpudeck.tui.widgets.log.view import BOTH, LogView, Parts, alone, shares, together
 from gpudeck.tui.widgets.table import order
-from gpudeck.tui.widgets.table.order import Order, TableState, arranged, natural, sort_key
+from gpudeck.tui.widgets.table.order import Order, TableState, natural, sort_key
 from gpudeck.tui.widgets.table.task_table import JUMP_S, TaskTable
 from gpudeck.tui.widgets.values_form import ValuesForm
 from gpudeck.tui.widgets.waiting import WORDS

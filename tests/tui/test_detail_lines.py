@@ -47,7 +47,7 @@ def text(known: Known, width: int = 100) -> str:
 
 
 def test_attempts_are_told_newest_first_with_exit_code_gpu_time_and_peak() -> None:
-    lines = [line for line in text(Known(details(), row(), 2, Left())).splitlines() if "out of memory" in line]
+    lines = [line for line in text(Known(details(), row(), 2, Left((), {}))).splitlines() if "out of memory" in line]
     assert [line.split()[0] for line in lines] == ["▸", "1"]
     assert "exit 1" in lines[0]
     assert lines[0].split()[-5:] == ["GPU", "2", "1m05s", "2.0", "GiB"]
@@ -55,7 +55,9 @@ def test_attempts_are_told_newest_first_with_exit_code_gpu_time_and_peak() -> No
 
 @pytest.mark.parametrize(("line", "told"), [(3, "t  (line 3)"), (0, "t")])
 def test_an_entry_is_told_with_its_line_where_the_file_has_it(line: int, told: str) -> None:
-    (shown,) = (each for each in text(Known(details(line=line), row(), 2, Left())).splitlines() if "entry" in each)
+    (shown,) = (
+        each for each in text(Known(details(line=line), row(), 2, Left((), {}))).splitlines() if "entry" in each
+    )
     assert shown.split(maxsplit=1)[1] == told
 
 
@@ -65,7 +67,8 @@ def test_a_waiting_task_tells_all_that_it_waits_for() -> None:
 
 
 def test_the_chosen_attempt_tells_git_state_and_the_end_of_its_log() -> None:
-    left = Left(("ValueError: 3",), "1a2b on main", "box", {"peak_mib": 1024, "mean_mib": 512.0, **ENERGY})
+    end = {"peak_mib": 1024, "mean_mib": 512.0, **ENERGY}
+    left = Left(("ValueError: 3",), {"git": {"commit": "1a2b", "branch": "main"}, "host": "box", "end": end})
     told = text(Known(details(), row(), 2, left))
     assert "git        1a2b on main" in told
     assert "GPU memory peak 1.0 GiB, mean 512.0 MiB" in told
@@ -75,15 +78,15 @@ def test_the_chosen_attempt_tells_git_state_and_the_end_of_its_log() -> None:
 
 def test_an_attempt_of_a_changed_task_tells_what_it_ran() -> None:
     changed = details(flags=["changed"])
-    told = text(Known(changed, row(), 2, Left(command=("/bin/bash", "-c", "old | less"))))
+    told = text(Known(changed, row(), 2, Left((), {"command": ["/bin/bash", "-c", "old | less"]})))
     assert "ran        old | less" in told
     assert "Command  (as the file says now)\n  python 'a b.py'" in told
-    assert "\n  ran " not in text(Known(changed, row(), 2, Left(command=("python", "a b.py"))))
-    assert "\n  ran " not in text(Known(changed, row(), 2, Left()))
+    assert "\n  ran " not in text(Known(changed, row(), 2, Left((), {"command": ["python", "a b.py"]})))
+    assert "\n  ran " not in text(Known(changed, row(), 2, Left((), {})))
 
 
 def test_what_an_attempt_ran_is_told_of_changed_tasks_alone() -> None:
-    told = text(Known(details(), row(), 2, Left(command=("old",))))
+    told = text(Known(details(), row(), 2, Left((), {"command": ["old"]})))
     assert "\n  ran " not in told
     assert "Command\n" in told
 
@@ -96,7 +99,7 @@ def test_a_command_is_quoted_as_a_shell_takes_it() -> None:
 @pytest.mark.parametrize(("width", "together"), [(60, [["a"], ["b"], ["c"]]), (310, [["a", "b"], ["c"]])])
 def test_curves_stand_in_pairs_where_there_is_room(width: int, together: list[list[str]]) -> None:
     curves = [Curve(f"metric-{name}", "step", ((0, 1.0), (1, 2.0)), 2, 2.0, (0, 1.0), (1, 2.0)) for name in "abc"]
-    told = text(Known(details(), row(), 2, Left(), curves=curves), width)
+    told = text(Known(details(), row(), 2, Left((), {}), curves=curves), width)
     found = [[name for name in "abc" if f"metric-{name}" in line] for line in told.splitlines()]
     assert [names for names in found if names] == together
 
@@ -109,12 +112,13 @@ def test_needs_and_dependents_can_be_opened() -> None:
 
 @pytest.mark.parametrize("width", [20, 80, 119, 120, 200])
 def test_texts_from_outside_harm_nothing_and_stay_in_their_columns(width: int) -> None:
+    git = {"commit": HOSTILE, "branch": HOSTILE}
     known = Known(
         details(
             command=HOSTILE * 20, env={HOSTILE: HOSTILE}, waits_for=[HOSTILE], needed_by=[HOSTILE], tags=[HOSTILE],
             attempts=[attempt(2, reason=HOSTILE, log=HOSTILE)],
         ),
-        row(name=HOSTILE, reason=HOSTILE), 2, Left((HOSTILE,), HOSTILE, HOSTILE),
+        row(name=HOSTILE, reason=HOSTILE), 2, Left((HOSTILE,), {"git": git, "host": HOSTILE}),
     )  # fmt: skip
     for line in lines_of(known, width, NOW_S):
         assert cells(line) <= max(width, 36)
@@ -164,5 +168,5 @@ def test_what_it_asks_of_each_card_stands_behind_its_gpus() -> None:
 
 def test_an_attempt_tells_the_profile_of_its_gpus() -> None:
     tried = attempt(2, gpu_profile=["24GiB", "--bs 16", "--accumulate 2"])
-    known = Known(details(attempts=[tried]), row(), 2, Left())
+    known = Known(details(attempts=[tried]), row(), 2, Left((), {}))
     assert "profile    24GiB: --bs 16  --accumulate 2" in text(known)

@@ -23,7 +23,9 @@ SIZES = ((80, 24), (120, 40), (200, 60))
 
 
 class Panes(GpuPanes):
-    """Notes the lines that are drawn again."""
+    """Notes the lines that are drawn again. Its parts have its own name, as those of each such view."""
+
+    COMPONENT_CLASSES = {part.replace("gpupanes", "panes") for part in GpuPanes.COMPONENT_CLASSES}  # noqa: RUF012
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gpudeck.engine.protocol.wire import TaskRow
 from tests.fakes.change import Change, fold
-from tests.inside.tui import DeckModel, Order, TableState, arranged, natural
+from tests.inside.tui import DeckModel, Order, TableState, natural
 from tests.inside.tui import filtering_parse as parse
 from tests.tui.table_rig import change, deck_of, row, running
 
@@ -103,8 +103,11 @@ class AnyChanges(RuleBasedStateMachine):
             assert self.state.name == before
 
     def _from_scratch(self) -> list[int]:
-        order = self.state.order
-        return arranged(self.deck.rows, order.filter, {}, order.column, descending=order.descending)
+        order, fresh = self.state.order, Order()
+        fresh.set_filter(order.filter)
+        fresh.set_sort(order.column, descending=order.descending)
+        fresh.reset(self.deck.rows, {})
+        return fresh.shown
 
     @invariant()
     def the_same_rows_are_shown(self) -> None:

@@ -115,6 +115,11 @@ def _refused(verb: str, rows: Sequence[TaskRow]) -> Refusal:
     return Refusal(f"{_stands(rows[0])}{more}: {ACTS[verb].refusal}")
 
 
+def _asked(title: str, lines: Sequence[str], no: str, yes: Option, request: Request) -> Question:
+    """Whether something is to be done or let be."""
+    return Question(title, tuple(lines), (Option("no", no), yes), lambda answer: request if answer == yes.id else None)
+
+
 def retry(rows: Sequence[TaskRow]) -> Doing:
     """What failed, was cancelled, pruned or unknown, once more; never what succeeded."""
     names = _of(rows, FAILED | {"cancelled", "pruned"})
@@ -168,12 +173,10 @@ def kill(rows: Sequence[TaskRow]) -> Doing:
         return _refused("kill", rows)
     if not names:
         return cancel(chosen)
-
-    def then(answer: str) -> Request | None:
-        return _verb("kill", names, f"{many(names)}: killed") if answer == "kill" else None
-
-    answers = (Option("no", "keep running"), Option("kill", "kill, with everything it started", "y", grave=True))
-    return Question(f"Kill {many(names)} at once?", listed(names) if len(names) > 1 else (), answers, then)
+    yes = Option("kill", "kill, with everything it started", "y", grave=True)
+    told = listed(names) if len(names) > 1 else ()
+    request = _verb("kill", names, f"{many(names)}: killed")
+    return _asked(f"Kill {many(names)} at once?", told, "keep running", yes, request)
 
 
 def hold(rows: Sequence[TaskRow]) -> Doing:
@@ -210,13 +213,10 @@ def cancel_started(rows: Sequence[TaskRow]) -> Question | None:
     names = _of(rows, ACTIVE)
     if not names:
         return None
-
-    def then(answer: str) -> Request | None:
-        return _verb("cancel", names, f"{many(names)}: asked to end") if answer == "cancel" else None
-
     title = f"{many(names)} {'has' if len(names) == 1 else 'have'} started again. Cancel?"
-    answers = (Option("no", "keep running"), Option("cancel", "cancel, gracefully", "y", grave=True))
-    return Question(title, listed(names) if len(names) > 1 else (), answers, then)
+    yes = Option("cancel", "cancel, gracefully", "y", grave=True)
+    request = _verb("cancel", names, f"{many(names)}: asked to end")
+    return _asked(title, listed(names) if len(names) > 1 else (), "keep running", yes, request)
 
 
 _FAILED_HOW = {
@@ -339,12 +339,8 @@ def with_values(names: Sequence[str], typed: Mapping[str, Any], given: Mapping[s
             lines.append(f"{name}  {', '.join(change['changes']) or 'has these values already'}")
     env = pairs_text(typed["env"])
     lines += [f"environment  {env}"] if env else []
-
-    def then(answer: str) -> Request | None:
-        return _verb("retry", list(names), _again(names), **typed) if answer == "retry" else None
-
-    answers = (Option("no", "retry nothing"), Option("retry", "run it so" if len(names) == 1 else "run them so", "y"))
-    return Question(f"Retry {many(names)}?", tuple(lines), answers, then)
+    yes = Option("retry", "run it so" if len(names) == 1 else "run them so", "y")
+    return _asked(f"Retry {many(names)}?", lines, "retry nothing", yes, _verb("retry", names, _again(names), **typed))
 
 
 _KEEP = "e"
@@ -354,26 +350,15 @@ _KEEP_FLAG = "--keep"
 
 def pause(paused: str, halted: str) -> Doing:
     """Unpausing needs no question; what a halt has left may be many tasks. *halted*: the task that failed."""
+    go_on = Request("unpause", {}, "the deck goes on")
     if paused:
-        return Request("unpause", {}, "the deck goes on")
+        return go_on
     if halted:
-        return _unhalt(halted)
-
-    def then(answer: str) -> Request | None:
-        return Request("pause", {}, "paused: nothing more starts") if answer == "pause" else None
-
-    answers = (Option("no", "go on as now"), Option("pause", "pause", "pP"))
-    return Question("Pause the deck?", ("Nothing more starts; what runs goes on.",), answers, then)
-
-
-def _unhalt(failed: str) -> Question:
-    def then(answer: str) -> Request | None:
-        return Request("unpause", {}, "the deck goes on") if answer == "on" else None
-
-    answers = (Option("no", "start nothing"), Option("on", "go on", "pP"))
-    return Question(
-        "Go on with the halted run?", (f"{failed} failed; what it has kept from starting starts.",), answers, then
-    )
+        lines = (f"{halted} failed; what it has kept from starting starts.",)
+        return _asked("Go on with the halted run?", lines, "start nothing", Option("on", "go on", "pP"), go_on)
+    lines = ("Nothing more starts; what runs goes on.",)
+    request = Request("pause", {}, "paused: nothing more starts")
+    return _asked("Pause the deck?", lines, "go on as now", Option("pause", "pause", "pP"), request)
 
 
 _BY = {"by": "Q on the screen"}
@@ -436,11 +421,7 @@ def take(gpu: GpuRow) -> Doing:
         return Request(
             "gpu", {"verb": "enable", "gpus": [gpu.uuid]}, f"GPU {gpu.index}: others on it are respected again"
         )
-
-    def then(answer: str) -> Request | None:
-        return (
-            Request("gpu", {"verb": "take", "gpus": [gpu.uuid]}, f"GPU {gpu.index} taken") if answer == "take" else None
-        )
-
-    answers = (Option("no", "leave it to them"), Option("take", "use it although others are on it", "t", grave=True))
-    return Question(f"Take GPU {gpu.index}?", (gpu.note or "nobody else is on it now",), answers, then)
+    yes = Option("take", "use it although others are on it", "t", grave=True)
+    request = Request("gpu", {"verb": "take", "gpus": [gpu.uuid]}, f"GPU {gpu.index} taken")
+    lines = (gpu.note or "nobody else is on it now",)
+    return _asked(f"Take GPU {gpu.index}?", lines, "leave it to them", yes, request)

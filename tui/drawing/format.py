@@ -8,10 +8,11 @@ import time
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from rich.cells import cell_len
 
-from ...engine.text import DAY_S, HOUR_S, MINUTE_S, measured
+from ...engine.text import DAY_S, HOUR_S, MINUTE_S, size_text
 from ...engine.text import duration as duration
 from ...engine.text import plural as plural
 from ...engine.text import ranges as ranges
@@ -81,6 +82,19 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     return blank + text if right else text + blank
 
 
+_Tone = TypeVar("_Tone")
+
+
+def clipped(pieces: Sequence[tuple[str, _Tone]], width: int) -> tuple[tuple[str, _Tone], ...]:
+    """The beginning of a line made of *pieces*, each with its tone, in at most *width* cells."""
+    found: list[tuple[str, _Tone]] = []
+    for text, tone in pieces:
+        shown = cut(text, width)
+        found.append((shown, tone))
+        width -= width_of(shown)
+    return tuple(found)
+
+
 def _head(text: str, width: int) -> str:
     if text.isascii():
         return text[:width]
@@ -135,23 +149,9 @@ def percent(share: float) -> str:
     return f"{min(math.floor(share * 100), 100)}%" if math.isfinite(share) else ""
 
 
-def number(value: float) -> str:
-    """A metric in at most NUMBER_CELLS, but for some that are negative and tiny or huge."""
-    return measured(value)
-
-
-def size(count_bytes: float) -> str:
-    """ "0 B", "3.1 KiB", "44.5 GiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(count_bytes) < 1024 or unit == "TiB":
-            break
-        count_bytes /= 1024
-    return f"{count_bytes:.0f} {unit}" if unit == "B" else f"{count_bytes:.1f} {unit}"
-
-
 def mib(mib_count: float) -> str:
-    """Mebibytes as `size` writes them."""
-    return size(mib_count * 1024 * 1024)
+    """Mebibytes as `size_text` writes bytes."""
+    return size_text(round(mib_count * 1024 * 1024))
 
 
 # -- small pictures ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Literal
 from ...engine.protocol.states import ACTIVE, DONE, FAILED, YET_TO_START, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import TaskRow
 from ...engine.protocol.words import job_text, nodes_text
+from ...engine.text import measured
 from .format import (
     about,
     bar,
@@ -18,7 +19,6 @@ from .format import (
     cut_middle,
     duration,
     fit,
-    number,
     percent,
     ranges,
     sparkline,
@@ -212,7 +212,7 @@ def metric_cell(row: TaskRow, width: int, *, sparks: bool) -> Cell:
     found = metric(row)
     if found is None or row.state in YET_TO_START:
         return _NOTHING
-    name, value = clean(found[0]), number(found[1])
+    name, value = clean(found[0]), measured(found[1])
     spark_cells = SPARK_CELLS if sparks and width >= SPARK_CELLS + 10 else 0
     text_cells = width - spark_cells - bool(spark_cells)
     name_cells = min(METRIC_NAME_CELLS, text_cells - len(value) - 1)
@@ -289,7 +289,7 @@ def plain_text(column: str, row: TaskRow, now_s: float) -> str:
         case "progress":
             return "" if row.progress is None else percent(row.progress)
         case "metric":
-            return " ".join(f"{clean(name)}={number(row.score(name))}" for name in row.metrics)
+            return " ".join(f"{clean(name)}={measured(row.score(name))}" for name in row.metrics)
         case "reason":
             return "; ".join(filter(None, (rung_text(row), clean(row.pending), clean(row.reason))))
         case "name":

@@ -15,11 +15,11 @@ from textual.worker import Worker
 from ...engine.attempts.record import given_in, read_record
 from ...engine.logs.curves import Curve, line_that_keeps
 from ...engine.results.overlay import TIME, Drawn, Member, axes_of, drawn, grouped, value_at
-from ...engine.text import plural
+from ...engine.text import measured, plural
 from ..acting.actions import bindings, bindings_of
 from ..curve_reader import curves_of
-from ..curves import BLANK, MARKS, Cell, Frame, overlay
-from ..drawing.format import clean, cut, cut_middle, duration, fit, number, width_of
+from ..curves import BLANK, MARKS, Cell, Frame, overlay, x_text
+from ..drawing.format import clean, cut, cut_middle, duration, fit, width_of
 from ..drawing.paragraphs import folded
 from ..messages import OpenTask
 from ..widgets.line_view import LineView
@@ -238,7 +238,7 @@ class CurvesView(LineView, inherit_bindings=False):
             return []
         last = len(self._picture) - 1
         value = self._frame.high if not row else self._frame.low if row == last else None
-        pieces: list[_Piece] = [(fit("" if value is None else number(value), _GUTTER - 1, right=True) + " ", "plain")]
+        pieces: list[_Piece] = [(fit("" if value is None else measured(value), _GUTTER - 1, right=True) + " ", "plain")]
         pieces.append(("│", "muted"))
         for column, (char, place) in enumerate(self._picture[row]):
             part = "muted" if place < 0 else f"line{place % _TONES}"
@@ -257,10 +257,7 @@ class CurvesView(LineView, inherit_bindings=False):
         return left + " " * max(1, self._area.width - _GUTTER - len(left) - width_of(last)) + last
 
     def _told(self, x: float) -> str:
-        if self._axis == TIME:
-            return duration(x)
-        x = x + 1 if self._axis == "value" else x
-        return f"{x:,.0f}" if x == int(x) else f"{x:,.2f}"
+        return duration(x) if self._axis == TIME else x_text(self._axis, x)
 
     @property
     def _x(self) -> float | None:
@@ -283,7 +280,7 @@ class CurvesView(LineView, inherit_bindings=False):
         line = self._lines[place]
         name = f"{clean(line.label)} ({len(line.tasks)})" if len(line.tasks) > 1 else clean(line.label)
         value = self._value(line)
-        told = "–" if value is None else number(value)
+        told = "–" if value is None else measured(value)
         if not line.points:
             told = f"counts {line.axis}" if line.axis else "none yet"
         room = max(8, self._area.width - 4 - 2 * _NUMBER - 2)
@@ -302,7 +299,7 @@ class CurvesView(LineView, inherit_bindings=False):
         other = None if x is None else value_at(base.points, x)
         if value is None or other is None:
             return "–".rjust(_NUMBER + 1)
-        return (f"{'+' if value > other else ''}{number(value - other)}").rjust(_NUMBER + 1)
+        return (f"{'+' if value > other else ''}{measured(value - other)}").rjust(_NUMBER + 1)
 
     def _info(self) -> str:
         tasks = sum(len(line.tasks) for line in self._lines)

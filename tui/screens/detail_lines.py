@@ -56,36 +56,20 @@ class Files:
 class Left:
     """What they say. Empty where they say nothing."""
 
-    digest: tuple[str, ...] = ()
-    git: str = ""
-    host: str = ""
-    end: Mapping[str, Any] | None = None
-    """Under `end` in attempt-N.json."""
-    command: tuple[str, ...] = ()
-    """What it executed."""
-    snapshot: str = ""
-    """The copy of the code that it ran."""
-    simulated: bool = False
-    """Its GPUs were."""
-    given: str = ""
-    """The values that it had in the place of the file's."""
+    digest: tuple[str, ...]
+    record: Mapping[str, Any]
+    """attempt-N.json."""
+
+    @property
+    def end(self) -> Mapping[str, Any] | None:
+        """Its last entry; None: nothing has been written of an end."""
+        end = self.record.get("end")
+        return cast("Mapping[str, Any]", end) if isinstance(end, dict) else None
 
 
 def read(files: Files) -> Left:
     """Blocks. Raises nothing."""
-    record = read_record(files.json)
-    lines = digest(files.err, files.out, _LINES) if files.failed else ()
-    end = record.get("end")
-    return Left(
-        lines,
-        git_text(record.get("git")),
-        str(record.get("host") or ""),
-        cast("Mapping[str, Any]", end) if isinstance(end, dict) else None,
-        words_in(record),
-        str(record.get("snapshot") or ""),
-        is_simulated(record),
-        pairs_text(given_in(record)),
-    )
+    return Left(digest(files.err, files.out, _LINES) if files.failed else (), read_record(files.json))
 
 
 class Attempts:
@@ -94,8 +78,8 @@ class Attempts:
     def __init__(self) -> None:
         self.details: Mapping[str, Any] | None = None
         """What the engine answers to `show`; None: it has not yet."""
-        self._wanted = 0
-        """0: the newest."""
+        self.wanted = 0
+        """Of one that is not the newest its number; 0: the newest, whichever that is."""
 
     @property
     def numbers(self) -> list[int]:
@@ -109,19 +93,14 @@ class Attempts:
     def number(self) -> int:
         """Of the one that is looked at; 0: there is none."""
         numbers = self.numbers
-        return self._wanted if self._wanted in numbers else max(numbers, default=0)
-
-    @property
-    def wanted(self) -> int:
-        """Of one that is not the newest its number; 0: the newest, whichever that is."""
-        return self._wanted
+        return self.wanted if self.wanted in numbers else max(numbers, default=0)
 
     def forget(self) -> None:
         """It is about another task."""
-        self.details, self._wanted = None, 0
+        self.details, self.wanted = None, 0
 
     def look_at(self, number: int) -> None:
-        self._wanted = 0 if number == max(self.numbers, default=0) else number
+        self.wanted = 0 if number == max(self.numbers, default=0) else number
 
     def beside(self, step: int) -> int | None:
         """The attempt before (-1) or after (1) the one that is looked at; None: that is the first, or the newest."""
@@ -337,18 +316,18 @@ def chosen(known: Known, width: int) -> list[Line]:
         return []
     if known.left is None:
         return [(Span("  reading …", "muted"),)]
-    end = known.left.end or {}
-    ran = other_command(known.left.command, known.details["command"]) if is_changed(known.details) else ""
+    record, end = known.left.record, known.left.end or {}
+    ran = other_command(words_in(record), known.details["command"]) if is_changed(known.details) else ""
     lines = [
         *field("ran", ran, width),
-        *field("git", known.left.git, width),
-        *field("snapshot", known.left.snapshot, width),
-        *field("host", known.left.host, width),
+        *field("git", git_text(record.get("git")), width),
+        *field("snapshot", str(record.get("snapshot") or ""), width),
+        *field("host", str(record.get("host") or ""), width),
         *field("ended by", f"signal {end['signal']}" if end.get("signal") else "", width),
         *field("GPU memory", _pair(end, "peak_mib", "mean_mib", mib), width),
         *field("GPU use", _pair(end, "peak_util_percent", "mean_util_percent", _whole_percent), width),
-        *field("energy", energy_text(end, simulated=known.left.simulated), width),
-        *field("with", clean(known.left.given), width),
+        *field("energy", energy_text(end, simulated=is_simulated(record)), width),
+        *field("with", clean(pairs_text(given_in(record))), width),
     ]
     for each in [*known.details["attempts"], *filter(None, [known.details.get("running")])]:
         if each["number"] == known.attempt:

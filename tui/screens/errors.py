@@ -20,7 +20,7 @@ from ...engine.protocol.pages import Failure, Failures
 from ...engine.protocol.words import nodes_text
 from ..acting.actions import bindings, bindings_of
 from ..background import BackgroundReader
-from ..drawing.format import clean, clock, count, cut, plural, ranges, width_of
+from ..drawing.format import clean, clipped, clock, count, cut, plural, ranges, width_of
 from ..drawing.paragraphs import folded
 from ..messages import Acted, FilterTable, OpenLogs, OpenTask
 from ..widgets.line_view import LineView
@@ -53,13 +53,13 @@ def lines_of(
     None until it has been read. *gone*: none of them is failed any more."""
     found = [
         *_reason(group, width, REASON_LINES if whole else 1, gone=gone),
-        _fitted((("  ", "muted"), (f"{_who(group)}  {_where(group, now_s)}", "muted")), width),
+        clipped((("  ", "muted"), (f"{_who(group)}  {_where(group, now_s)}", "muted")), width),
     ]
     if whole:
         if group.hint:
-            found.append(_fitted((("  → ", "hint"), (clean(group.hint), "hint")), width))
+            found.append(clipped((("  → ", "hint"), (clean(group.hint), "hint")), width))
         shown = ["…"] if digest is None else list(digest[-DIGEST_LINES:]) or ["its log says nothing"]
-        found += [_fitted((("  │ ", "muted"), (_indented(line), "plain")), width) for line in shown]
+        found += [clipped((("  │ ", "muted"), (clean(line.expandtabs(4)).rstrip(), "plain")), width) for line in shown]
     return [*found, ()]
 
 
@@ -72,8 +72,8 @@ def _reason(group: Alike, width: int, most: int, *, gone: bool) -> list[tuple[Pi
     parts = folded(clean(group.reason or group.kind) + (": retried" if gone else ""), width - indent)
     first, *more = [*parts[: most - 1], " ".join(parts[most - 1 :])] if len(parts) > most else parts
     return [
-        _fitted((mark, number, (first, tone)), width),
-        *(_fitted(((" " * indent, "muted"), (part, tone)), width) for part in more),
+        clipped((mark, number, (first, tone)), width),
+        *(clipped(((" " * indent, "muted"), (part, tone)), width) for part in more),
     ]
 
 
@@ -91,24 +91,6 @@ def _where(group: Alike, now_s: float) -> str:
     if nodes:
         return f"on {clean(nodes)}, {when}"
     return f"on GPU {ranges(gpus)}, {when}" if gpus else when
-
-
-def _indented(line: str) -> str:
-    """A traceback is read by its indentation."""
-    text = clean(line.expandtabs(4))
-    return text.rstrip()
-
-
-def _fitted(pieces: Sequence[Piece], width: int) -> tuple[Piece, ...]:
-    left = width
-    found: list[Piece] = []
-    for text, tone in pieces:
-        shown = cut(text, left)
-        found.append((shown, tone))
-        left -= len(shown)
-        if left <= 0:
-            break
-    return tuple(found)
 
 
 def summary(groups: Sequence[Alike], total: int) -> str:

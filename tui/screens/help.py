@@ -41,7 +41,6 @@ SIGNS = "Signs"
 LEAST_CELLS = 37
 """Of a column: two of them fit a terminal of 80."""
 KEY_CELLS = 10
-TEXT_CELLS = LEAST_CELLS - KEY_CELLS - 1
 GAP = 2
 _PAGES: frozenset[Where] = frozenset({"detail", "timeline", "graph", "errors", "curves"})
 

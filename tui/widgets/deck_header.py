@@ -17,7 +17,7 @@ from ...engine.protocol.wire import DeckHead
 from ...engine.protocol.words import goes_on_text
 from ...engine.text import plural
 from ..acting.actions import BY_ID
-from ..drawing.format import about, clean, clock, count, cut, duration, percent, width_of
+from ..drawing.format import about, clean, clipped, clock, count, cut, duration, percent, width_of
 from ..drawing.paragraphs import folded
 from ..drawing.view import LOOKS, Piece, Tone
 from ..model import DeckModel, Link, LinkKind
@@ -250,13 +250,9 @@ def _told_in_full(deck: DeckModel, width: int) -> list[Line]:
 
 def _ends(left: Line, right: Line, width: int) -> Line:
     """Both ends of a line; the left one is cut where they do not fit."""
-    room = max(0, width - width_of_line(right) - 1)
-    line: Line = []
-    for text, tone in left:
-        text = cut(text, room)
-        line.append((text, tone))
-        room -= width_of(text)
-    return [*line, (" " * (room + 1), "plain"), *right]
+    line = clipped(left, max(0, width - width_of_line(right) - 1))
+    blank = max(1, width - width_of_line(right) - width_of_line(line))
+    return [*line, (" " * blank, "plain"), *right]
 
 
 _TONES = ("strong", "muted", "running", "good", "bad", "warn", "rest")

@@ -120,8 +120,7 @@ class Series:
 class GpuHistory:
     """Utilisation and used memory in percent, by the GPU's UUID."""
 
-    def __init__(self, kept_s: int = KEPT_S) -> None:
-        self._kept_s = kept_s
+    def __init__(self) -> None:
         self._util: dict[str, Series] = {}
         self._memory: dict[str, Series] = {}
 
@@ -148,10 +147,7 @@ class GpuHistory:
         return self._last(self._memory, uuid, count)
 
     def _add(self, into: dict[str, Series], uuid: str, at: float, value: float | None) -> None:
-        series = into.get(uuid)
-        if series is None:
-            series = into[uuid] = Series(self._kept_s)
-        series.add(at, value)
+        into.setdefault(uuid, Series()).add(at, value)
 
     def _last(self, of: dict[str, Series], uuid: str, count: int) -> Sequence[float | None]:
         series = of.get(uuid)

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ...engine.protocol.wire import GpuRow
@@ -21,6 +19,7 @@ from ..acting.actions import BY_ID, bindings, bindings_of
 from ..drawing.spans import Span, cut
 from ..settings import Thresholds
 from .gpu_lines import FOLDED, Drawn, GpuHistory, Layout, Step, lay_out, lines_of, no_gpus
+from .line_view import LineView
 
 _GUTTER = 2
 _STYLES = (
@@ -40,13 +39,13 @@ _STEPS: Mapping[str, Step] = {
 """By actions of the table."""
 
 
-class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
+class GpuPanes(LineView, inherit_bindings=False):
     """Panes or, for many GPUs or in little room, a line each. Only lines that differ are drawn again.
 
     The cursor stays with its GPU. Keys, double clicks and enter are posted upwards as `Acted` and `OpenProcesses`.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"gpu--{name}" for name in _STYLES}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"gpupanes--{name}" for name in _STYLES}
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("gpus"),
         *bindings_of(*(name for name in _STEPS if BY_ID[name].where == "tasks")),
@@ -74,7 +73,6 @@ class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
         self._nothing = ""
         self._shown = Layout(0, 1, FOLDED, 1)
         self._strips: dict[int, list[Strip]] = {}
-        self._palette: dict[str, Style] = {}
 
     # -- what is told from above ---------------------------------------------------------------------------------------
 
@@ -158,7 +156,6 @@ class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._palette.clear()
         self._strips.clear()
 
     def on_mount(self) -> None:
@@ -221,9 +218,3 @@ class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
     def _strip(self, spans: Sequence[Span], width: int) -> Strip:
         segments = [Segment(text, self._style(style)) for text, style in cut(spans, width) if text]
         return Strip(segments).adjust_cell_length(width, self._style("plain"))
-
-    def _style(self, name: str) -> Style:
-        style = self._palette.get(name)
-        if style is None:
-            style = self._palette[name] = self.get_component_rich_style(f"gpu--{name}")
-        return style

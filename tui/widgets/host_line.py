@@ -15,8 +15,8 @@ from textual.content import Content
 from textual.widget import Widget
 
 from ...engine.adapters import host
+from ...engine.text import size_text
 from ..background import begun, in_thread
-from ..drawing.format import size
 from ..drawing.spans import Part, Span, pack
 from ..settings import Thresholds
 
@@ -185,7 +185,7 @@ def _memory(reading: HostReading, thresholds: Thresholds) -> tuple[Span, ...]:
     if reading.memory_used is None or not reading.memory_total:
         return ("memory ", "dim"), ("N/A", "plain")
     full = 100 * reading.memory_used >= thresholds.memory_percent * reading.memory_total
-    used, total = size(reading.memory_used), size(reading.memory_total)
+    used, total = size_text(reading.memory_used), size_text(reading.memory_total)
     return ("memory ", "dim"), (used, "warn" if full else "plain"), (f" of {total}", "dim")
 
 
@@ -194,5 +194,5 @@ def _disk(reading: HostReading, thresholds: Thresholds) -> tuple[Span, ...]:
     if disk.free is None or not disk.total:
         return ("logs ", "dim"), (disk.problem or "N/A", "warn" if disk.problem else "plain")
     full = 100 * (disk.total - disk.free) >= thresholds.disk_percent * disk.total
-    told = (f"{size(disk.free)} free", "warn" if full else "plain")
+    told = (f"{size_text(disk.free)} free", "warn" if full else "plain")
     return ("logs ", "dim"), told, (f", {disk.problem}" if disk.problem else "", "warn")

@@ -212,9 +212,9 @@ class Marks:
     """The line that a search stands on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What is drawn at once."""
+@dataclass
+class Paint:
+    """What is drawn at once; styles are looked up once."""
 
     frame: Frame
     marks: Marks
@@ -227,35 +227,31 @@ class Sight:
     bar: bool
     nothing: str
     """What stands there where there are no rows."""
+    base: Style
+    look: Callable[[str], Style]
+    """The style of a part."""
+    selection: Callable[[], Style]
+    """The style of selected text."""
 
-
-class Paint:
-    """Of one sight; styles are looked up once. *look*: the style of a part, *selection* that of selected text."""
-
-    def __init__(self, sight: Sight, base: Style, look: Callable[[str], Style], selection: Callable[[], Style]) -> None:
-        self._sight = sight
-        self._base = base
-        self._find = look
-        self._selection = selection
+    def __post_init__(self) -> None:
         self._looks: dict[str, Style] = {}
-        self._thumb = thumb(sight.frame, sight.height)
+        self._thumb = thumb(self.frame, self.height)
 
     def line(self, y: int) -> Strip:
-        sight, base = self._sight, self._base
-        rows, columns = sight.frame.rows, sight.columns
+        rows, columns, base = self.frame.rows, self.columns, self.base
         if y < len(rows):
             pieces = segments(rows[y], base, self._overlays(rows[y], y))
         elif y == 0:
-            pieces = [Segment(sight.nothing, base + self._look("note"))]
+            pieces = [Segment(self.nothing, base + self._look("note"))]
         else:
             pieces = []
-        drawn = placed(window(pieces, sight.sideways, columns, base), sight.sideways, y)
-        if sight.bar:
+        drawn = placed(window(pieces, self.sideways, columns, base), self.sideways, y)
+        if self.bar:
             drawn.append(self._bar_at(y))
-        return Strip(drawn, columns + sight.bar)
+        return Strip(drawn, columns + self.bar)
 
     def _overlays(self, row: Row, y: int) -> list[Overlay]:
-        marks, found = self._sight.marks, list[Overlay]()
+        marks, found = self.marks, list[Overlay]()
         end = len(row.text)
         if row.note:
             found.append((end - row.note, end, self._look("note")))
@@ -265,22 +261,22 @@ class Paint:
             found.append((0, end, self._look("hit-line")))
         if marks.needle:
             found += [(first, last, self._look("hit")) for first, last in occurrences(row.text, marks.needle)]
-        if self._sight.selected is not None and (span := self._sight.selected.get_span(y)) is not None:
+        if self.selected is not None and (span := self.selected.get_span(y)) is not None:
             first, last = span
-            found.append((first, end if last == -1 else last, self._selection()))
+            found.append((first, end if last == -1 else last, self.selection()))
         return found
 
     def _look(self, name: str) -> Style:
         if name not in self._looks:
-            self._looks[name] = self._find(name)
+            self._looks[name] = self.look(name)
         return self._looks[name]
 
     def _bar_at(self, y: int) -> Segment:
         first, last = self._thumb
         if not last:
-            return Segment(" ", self._base)
+            return Segment(" ", self.base)
         inside = first <= y < last
-        return Segment("┃" if inside else "│", self._base + self._look("thumb" if inside else "bar"))
+        return Segment("┃" if inside else "│", self.base + self._look("thumb" if inside else "bar"))
 
 
 _WHEEL_ROWS = 3
@@ -437,19 +433,17 @@ class LogStream(Widget, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         self._paint = Paint(
-            Sight(
-                frame=self.frame,
-                marks=self.marks,
-                selected=self._selection,
-                sideways=self.sideways,
-                columns=self._columns,
-                height=self.size.height,
-                bar=self._bar,
-                nothing=self._nothing,
-            ),
-            self.rich_style,
-            lambda name: self.get_component_rich_style(f"log-stream--{name}", partial=True),
-            lambda: selected_style(self.screen),
+            frame=self.frame,
+            marks=self.marks,
+            selected=self._selection,
+            sideways=self.sideways,
+            columns=self._columns,
+            height=self.size.height,
+            bar=self._bar,
+            nothing=self._nothing,
+            base=self.rich_style,
+            look=lambda name: self.get_component_rich_style(f"log-stream--{name}", partial=True),
+            selection=lambda: selected_style(self.screen),
         )
         return super().render_lines(crop)
 

@@ -71,12 +71,6 @@ def _time_key(row: TaskRow) -> Key:
     return None if row.duration_s is None or row.state in YET_TO_START else (0, row.duration_s)
 
 
-def arranged(rows: Mapping[int, TaskRow], wanted: Filter, uuids: Uuids, column: str, *, descending: bool) -> list[int]:
-    """What `Order` comes to, from scratch."""
-    keys = {index: sort_key(column, row) for index, row in rows.items() if wanted.matches(row, uuids)}
-    return _sorted(keys, descending=descending)
-
-
 def _sorted(keys: Mapping[int, Key], *, descending: bool) -> list[int]:
     present = sorted(index for index, key in keys.items() if key is not None)
     present.sort(key=keys.__getitem__, reverse=descending)  # stable both ways

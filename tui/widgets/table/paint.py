@@ -9,8 +9,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 from ....engine.protocol.states import ACTIVE
-from ...drawing.format import clean, count, cut, fit, width_of
-from ...drawing.view import Cell, Moment, Piece, cell, plain_text
+from ...drawing.format import clean, clipped, count, cut, fit, width_of
+from ...drawing.view import Cell, Moment, cell, plain_text
 from ..columns import COLUMNS, GUTTER, SORTS, PlacedColumn, lay_out
 from .order import TableState
 
@@ -66,10 +66,8 @@ def row_line(
 
 
 def _put(segments: list[Segment], at: int, place: PlacedColumn, cell: Cell, paint: Paint, ground: str) -> int:
+    cell = clipped(cell, place.width)
     taken = sum(width_of(text) for text, _ in cell)
-    if taken > place.width:
-        cell = _clipped(cell, place.width)
-        taken = sum(width_of(text) for text, _ in cell)
     blank = place.x - at + (max(0, place.width - taken) if place.column.right else 0)
     if blank > 0:
         segments.append(Segment(" " * blank, paint.style("plain", ground)))
@@ -78,15 +76,6 @@ def _put(segments: list[Segment], at: int, place: PlacedColumn, cell: Cell, pain
         if text:
             segments.append(Segment(text, paint.style(tone, ground)))
     return at + taken
-
-
-def _clipped(cell: Cell, width: int) -> Cell:
-    pieces: list[Piece] = []
-    for text, tone in cell:
-        text = cut(text, width)
-        pieces.append((text, tone))
-        width -= width_of(text)
-    return tuple(pieces)
 
 
 def hidden_sort(places: Sequence[PlacedColumn], sorted_by: str, *, descending: bool) -> str:
