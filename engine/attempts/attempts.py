@@ -16,8 +16,7 @@ from ..core.readiness import has_succeeded
 from ..logs.files import LogFolder
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Launcher, OthersAt, Sink
 from ..text import names_text
-from .container import outlived
-from .end import Ends
+from .end import Ends, outlived
 from .environment import Box
 from .outputs import OutputsFound, changed_wall, find_outputs
 from .record import iso

@@ -12,11 +12,8 @@ import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from signal import SIGKILL
-from typing import Literal, get_args
+from typing import Literal
 
-from ..core.events import Outcome
-from ..core.phases import StopWhy
 from ..core.spec import TaskSpec
 
 Program = Literal["docker", "podman", "apptainer"]
@@ -27,8 +24,6 @@ BY_DAEMON = frozenset({"docker", "podman"})
 _TYPED = re.compile(
     r"(?:^|[;&|(\n])\s*(?:(?:exec|sudo|time)\s+|\w+=\S*\s+)*(?:\S*/)?(docker|podman)\s(?:[^;&|\n]*\s)?run\s"
 )
-_STOPPED = frozenset(get_args(StopWhy))
-"""Else the code is that of the container's own process: out of memory."""
 _SHARED = "/dev/shm"
 """In which loaders of data and ranks hand tensors on: a container's own has 64 MB."""
 _DOCKERS_SOCKET = "/var/run/docker.sock"
@@ -70,15 +65,6 @@ def typed_client(spec: TaskSpec) -> str:
     text = command.replace("\\\n", " ") if isinstance(command, str) else " ".join(command)
     typed = None if spec.extras.image else _TYPED.search(text)
     return "" if typed is None else typed[1]
-
-
-def outlived(spec: TaskSpec, outcome: Outcome) -> str:
-    """What to say of the end of an attempt that started a container by hand: a client that is killed hands that on to
-    nobody. "" where nothing."""
-    killed = outcome.signal == SIGKILL or (outcome.exit_code == 128 + SIGKILL and outcome.reason in _STOPPED)
-    client = typed_client(spec) if killed else ""
-    tells = f"`{client} ps` tells whether its container goes on, `{client} rm -f NAME` ends that"
-    return f"KILL has ended {client}'s client alone: {tells}" if client else ""
 
 
 def visible_inside(visible: str, gpus: int) -> str:
