@@ -88,7 +88,7 @@ class NewTask:
         words = (self.command,) if isinstance(self.command, str) else tuple(self.command)
         numbers = {"gpu_count": self.gpus, "cpus": self.cpus, "priority": self.priority, "round": self.round}
         given: dict[str, Any] = {name: str(value) for name, value in numbers.items() if value is not None}
-        given |= {"gpu_memory": self.gpu_memory, "timeout": self.timeout, "next": self.next or None, "now": self.now}
+        given |= {"gpu_memory": self.gpu_memory, "timeout": self.timeout, "next": self.next, "now": self.now}
         given |= {"task_name": self.name or None, "needs": list(self.needs)}
         given |= {"cwd": None if self.cwd is None else os.fspath(self.cwd)}
         given |= {"env": _pairs(self.env), "params": self.params or None, "keys": _pairs(self.keys)}

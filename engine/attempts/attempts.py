@@ -9,15 +9,14 @@ from typing import Any, assert_never
 
 from ..core.deck import Deck, Task
 from ..core.effects import CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
-from ..core.events import AttemptRunning, AttemptStarting, AttemptSubmitted, Fact
+from ..core.events import AttemptEnded, AttemptRunning, AttemptStarting, AttemptSubmitted, Fact
 from ..core.inputs import DoneChecked
 from ..core.phases import Closing, Stopping
 from ..core.readiness import has_succeeded
 from ..logs.files import LogFolder
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Launcher, OthersAt, Sink
 from ..text import names_text
-from .container import typed_client
-from .end import Ends
+from .end import Ends, outlived
 from .environment import Box
 from .outputs import OutputsFound, changed_wall, find_outputs
 from .record import iso
@@ -53,6 +52,7 @@ class Attempts:
         """*readers* looks at ends, *checks* for finished outputs, *starters* prepares starts. *others* is asked on a
         thread of *checks*. *logs_may_hang*: the logs lie on a server."""
         self._deck = deck
+        self._box = box
         self._launcher = launcher
         self._writer = writer
         self._asides = (readers, checks, starters)
@@ -96,7 +96,12 @@ class Attempts:
         self._writer.begin(plan.paths.json, plan.record(), plan.links)
 
     def publish(self, facts: Sequence[Fact]) -> None:
-        """Where a cluster has taken an attempt, or runs it, attempt-N.json tells so, and what it uses there."""
+        """Where a cluster has taken an attempt, or runs it, attempt-N.json tells so, and what it uses there. People are
+        told of a container that outlives the client that an attempt was."""
+        for fact in facts:
+            task = self._deck.by_name.get(fact.task) if isinstance(fact, AttemptEnded) else None
+            if isinstance(fact, AttemptEnded) and task and (words := outlived(task.begun_spec, fact.outcome)):
+                self._box.notice(f"{fact.task}: {words}")
         for fact in facts if self._deck.cluster else ():
             if isinstance(fact, (AttemptSubmitted, AttemptRunning)) and fact.job:
                 self._writer.placed(self.running.paths(fact.task, fact.attempt).json, place_record(fact))
@@ -146,7 +151,6 @@ class Stops:
         self._later = later
         self._named: set[str] = set()
         """Tokens of attempts whose processes were named."""
-        self._of_containers: set[str] = set()
 
     def stop(self, effect: Stop) -> None:
         token = effect.token
@@ -156,11 +160,6 @@ class Stops:
             self._notice(f"{task.name} has ended and left processes behind; they are stopped (leftovers)")
         self._launcher.stop(token, signal=Signals[f"SIG{effect.signal}"], scope=effect.scope, grace_s=effect.grace_s)
         self._later(effect.grace_s + LATE_S, lambda: self._name_unkilled(token))
-        if task is not None and (client := typed_client(task.begun_spec)):
-            if effect.grace_s > 0:
-                self._later(effect.grace_s, lambda: self._name_container(token, client))
-            else:
-                self._name_container(token, client)
 
     def warn(self, effect: Warn) -> None:
         told = self._launcher.warn(effect.token, Signals[f"SIG{effect.signal}"])
@@ -172,16 +171,6 @@ class Stops:
             self._notice(f"{task.name}: {effect.signal} sent, {why}")
         else:
             self._notice(f"{task.name}: nothing in it handles {effect.signal}; no warning was sent")
-
-    def _name_container(self, token: str, client: str) -> None:
-        """KILL is on its way to a client, which can hand it on to nobody."""
-        task = self._deck.active.get(token)
-        if task is not None and token not in self._of_containers:
-            self._of_containers.add(token)
-            self._notice(
-                f"{task.name} has not heeded its stop, and KILL ends {client}'s client alone: `{client} ps` tells "
-                f"whether the container goes on, `{client} rm -f NAME` ends it"
-            )
 
     def _name_unkilled(self, token: str) -> None:
         task = self._deck.active.get(token)

@@ -6,15 +6,15 @@ import asyncio
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from ..core.attempts import is_done
 from ..core.deck import Deck
 from ..core.effects import Examine
 from ..core.events import AttemptEnded, AttemptStarting, Outcome
 from ..core.inputs import Examined, Input, LeaderExited, TreeGone
-from ..core.phases import Closing, Stopping
-from ..core.spec import Watch
+from ..core.phases import Closing, Stopping, StopWhy
+from ..core.spec import TaskSpec, Watch
 from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of
 from ..logs.failure import classify
@@ -22,6 +22,7 @@ from ..logs.files import AttemptPaths, telling_log
 from ..logs.metrics import to_text
 from ..logs.ranks import tails
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Launcher, Sink
+from .container import typed_client
 from .environment import Box
 from .following import Following
 from .gpu_history import Used
@@ -35,6 +36,8 @@ from .watching import pattern_hit
 from .writer import AttemptJsonWriter
 
 KILLED = 128 + signal.SIGKILL
+_STOPPED = frozenset(get_args(StopWhy))
+"""Where it was not, the code is that of a container's own process: out of memory."""
 _STOPS_TO_EXPLAIN = ("timeout", "watch")
 _JUDGED = ("ok", "exit", "missing output", "stale output")
 """Ends of which a watch rule's pattern tells more; not so of those by a signal, or for lack of memory."""
@@ -51,6 +54,15 @@ class EndDetails:
     used: Used = field(default_factory=Used)
     """Of its GPUs."""
     energy_wh: float | None = None
+
+
+def outlived(spec: TaskSpec, outcome: Outcome) -> str:
+    """What to say of the end of an attempt that started a container by hand: a client that is killed hands that on to
+    nobody. "" where nothing."""
+    killed = outcome.signal == signal.SIGKILL or (outcome.exit_code == KILLED and outcome.reason in _STOPPED)
+    client = typed_client(spec) if killed else ""
+    tells = f"`{client} ps` tells whether its container goes on, `{client} rm -f NAME` ends that"
+    return f"KILL has ended {client}'s client alone: {tells}" if client else ""
 
 
 class Ends:

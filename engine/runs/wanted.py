@@ -60,7 +60,7 @@ def wanted_of(command: Command, environ: Mapping[str, str], verb: str = "run") -
         raise UsageError(
             f"{needless[0]} wants a task file: `gpudeck init` writes one; else a command goes to your queue"
         )
-    if given.get("now") and given.get("next") is False:
+    if verb == "run" and given.get("now") and given.get("next") is False:
         raise UsageError("--now takes a slot of your decks, --no-next leaves them all: give one of the two")
     line = command_of(command.words, verb)
     gpus_asked: str | None = given.get("gpus")

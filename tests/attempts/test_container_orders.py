@@ -9,8 +9,10 @@ import pytest
 
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.effects import Launch
+from gpudeck.engine.core.events import Outcome
+from gpudeck.engine.core.spec import TaskSpec, Work
 from gpudeck.engine.ports import GpuInfo, StartOrder
-from tests.inside.attempts import Box, Container, LogFolder, Planner, chosen, contained, load
+from tests.inside.attempts import Box, Container, LogFolder, Planner, chosen, contained, load, outlived
 
 CALLER = {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "OF_THE_SHELL": "1", "HF_TOKEN": "secret"}
 GPUS = tuple(GpuInfo(f"GPU-{n}", n, "A100", 81920) for n in (2, 3))
@@ -146,3 +148,21 @@ def test_a_docker_that_is_told_of_goes_first(tmp_path: Path) -> None:
     for name in ("podman", "docker"):
         (tmp_path / name).touch(0o755)
     assert chosen("auto", {"PATH": str(tmp_path), "DOCKER_HOST": "unix:///x"}) == "docker"
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome", "told"),
+    [
+        ("podman run img", Outcome("cancelled", 137), True),
+        ("podman run img", Outcome("signal", signal=9), True),
+        ("podman run img", Outcome("cancelled", 143), False),
+        ("podman run img", Outcome("ok", 0), False),
+        ("podman run img", Outcome("exit", 137), False),
+        ("python train.py", Outcome("cancelled", 137), False),
+    ],
+)
+def test_where_a_container_program_s_client_was_killed_its_container_may_go_on(
+    command: str, outcome: Outcome, *, told: bool
+) -> None:
+    words = outlived(TaskSpec("t", "t", 0, Work(command), "f"), outcome)
+    assert ("`podman rm -f NAME` ends that" in words) is told

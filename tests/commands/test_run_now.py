@@ -189,6 +189,15 @@ def test_a_detached_command_says_who_makes_way_too(sweep: Sweep) -> None:
     until_run(sweep, "eval", "succeeded")
 
 
+def test_a_command_that_is_added_to_the_queue_takes_a_place_too(sweep: Sweep) -> None:
+    sweep.begin(1)
+    done = sweep.command("add", "--queue", "--now", "--name", "eval", URGENT.format("eval"))
+    assert (done.code, done.out) == (0, "eval\n")
+    assert "t-1 of deck sweep makes way for eval" in done.err
+    sweep.urgent.let()
+    until_run(sweep, "eval", "succeeded")
+
+
 def test_a_program_s_command_in_the_queue_takes_a_place_too(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep.begin(1)
     for name, value in sweep.env.items():

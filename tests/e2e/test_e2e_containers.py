@@ -110,6 +110,18 @@ def test_one_that_ignores_it_is_killed_after_the_grace(inside: Deck, box: Contai
     until(lambda: box.there() == [])
 
 
+def test_one_that_a_command_started_by_itself_outlives_the_stop_and_that_is_told(inside: Deck, box: Containers) -> None:
+    deaf = "sh -c 'trap : TERM; echo up; while :; do sleep 0.1; done'"
+    run = f"{box.program} run --rm --network host --name by-hand {IMAGE} {deaf}"
+    inside.write(f'[deck]\ngpus = "sim:1"\n[[task]]\nname = "typed"\ngrace = "1s"\ncommand = "{run}"\n')
+    engine = inside.start()
+    until(lambda: inside.lines("logs/typed/attempt-1.log"))
+    engine.signal(signal.SIGTERM)
+    engine.note(f"`{box.program} rm -f NAME` ends that")
+    engine.finish()
+    assert box.there() == ["by-hand"]
+
+
 def test_the_next_engine_goes_on_with_it_and_learns_its_exit_code(inside: Deck, box: Containers) -> None:
     write(inside, box, f"[[task]]\n{UP}")
     gate = inside.gate()

@@ -4,7 +4,7 @@ from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.attempts import progress, writer
 from gpudeck.engine.attempts.attempts import LATE_S, Stops
 from gpudeck.engine.attempts.container import Container, chosen, contained
-from gpudeck.engine.attempts.end import examine
+from gpudeck.engine.attempts.end import examine, outlived
 from gpudeck.engine.attempts.environment import base_environment
 from gpudeck.engine.attempts.gpu_history import MOST_POINTS, GpuHistory, Point, Used, encode_history, read_history
 from gpudeck.engine.attempts.launching import cards_of, launch_env, launched, ranks_of, threads_each
