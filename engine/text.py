@@ -174,16 +174,14 @@ _LEAST_CELL = 12
 """Columns that a cell which may be cut keeps."""
 
 
-def columns_of(
-    rows: Sequence[Sequence[str]], width: int | None = None, *, right: Container[int] = (), last_cut: bool = True
-) -> list[str]:
+def columns_of(rows: Sequence[Sequence[str]], width: int | None = None, *, right: Container[int] = ()) -> list[str]:
     """Cells in columns, two spaces apart, those of *right* ending flush. In *width* columns the first and the last cell
     are cut to fit; None: no limit. What is in them is made printable."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
     if width is not None and widths:
         excess = sum(widths) + 2 * (len(widths) - 1) - width
-        for at in (len(widths) - 1, 0) if last_cut else (0,):
+        for at in (len(widths) - 1, 0):
             taken = max(0, min(excess, widths[at] - _LEAST_CELL))
             widths[at] -= taken
             excess -= taken

@@ -44,7 +44,12 @@ def open_screen(command: Command) -> int:
             place.refuse_missing(command.file)
         except UsageError as error:
             raise or_read_only(error, place) from None
-    client = _only_looking(place) if read_only else DeckClient(place, takeover=command.flag("takeover"))
+    if read_only:
+        from .read_only import ReadOnlyClient  # which brings half the engine with it
+
+        client: DeckClient = ReadOnlyClient(place)
+    else:
+        client = DeckClient(place, takeover=command.flag("takeover"))
     opening = client.open()
     from .settings import load  # the engine is being reached meanwhile
     from .terminal import Terminal
@@ -68,12 +73,6 @@ def _end(code: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):  # the terminal has gone
             stream.flush()
     os._exit(code)
-
-
-def _only_looking(place: Place) -> DeckClient:
-    from .read_only import ReadOnlyClient  # which brings half the engine with it
-
-    return ReadOnlyClient(place)
 
 
 def app_on(

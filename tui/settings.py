@@ -266,10 +266,6 @@ def _thresholds(value: Any, problems: list[str]) -> Thresholds:
     return replace(Thresholds(), **chosen)
 
 
-def _chosen_keys(value: Any, problems: list[str]) -> dict[str, str]:
-    return keys_of(_table(value), problems)
-
-
 def _table(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise TypeError("expected a table")
@@ -281,6 +277,6 @@ _READERS: Mapping[str, Callable[[Any, list[str]], Any]] = {
     "refresh": _refresh,
     "columns": _columns,
     "thresholds": _thresholds,
-    "keys": _chosen_keys,
+    "keys": lambda value, problems: keys_of(_table(value), problems),
 }
 _FIELDS = {"refresh": "refresh_s"}

@@ -13,7 +13,7 @@ from ...engine.headless.painted import Line, Tone
 from ...engine.results.compare import Compared, Comparison, Verdict, compare
 from ...engine.results.difference import MOST_MORE
 from ...engine.results.results import Records, Result, metrics_of, results_of
-from ...engine.results.table import decimals_for
+from ...engine.results.table import decimals_for, finite
 from ...engine.serve.offline import tasks_meant
 from ...engine.text import columns_of, field_text, measured, names_text
 from .screen import out, print_json
@@ -128,7 +128,7 @@ def _plain(row: Compared, params: Sequence[str]) -> dict[str, Any]:
         "first": _side(difference.first),
         "second": _side(difference.second),
         "paired": difference.paired,
-        "difference": _finite(difference.mean),
+        "difference": finite(difference.mean),
         "interval": None if ends is None else list(ends),
         "verdict": row.verdict,
         "more": difference.more,
@@ -136,8 +136,4 @@ def _plain(row: Compared, params: Sequence[str]) -> dict[str, Any]:
 
 
 def _side(values: Sequence[float]) -> dict[str, Any]:
-    return {"mean": _finite(sum(values) / len(values)), "n": len(values), "values": list(map(_finite, values))}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return {"mean": finite(sum(values) / len(values)), "n": len(values), "values": list(map(finite, values))}

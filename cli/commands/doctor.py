@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from types import FrameType
 
 from ... import __version__
 from ...engine.command import Command
 from ...engine.doctor.examine import examine
 from ...engine.doctor.finding import Finding, as_json, line, verdict, worst
-from ...engine.doctor.subject import Subject, subject_of, task_name, within_task
+from ...engine.doctor.subject import subject_of, task_name, within_task
 from ...engine.errors import UsageError
 
 _MOST_RANKS = 64
@@ -24,7 +23,8 @@ def run(command: Command) -> int:
     environ = os.environ
     signal.signal(signal.SIGTERM, _end)  # what was started is ended on the way out
     signal.signal(signal.SIGHUP, _end)
-    subject = _subject(command, environ)
+    inside = task_name(environ) and not command.file
+    subject = within_task(environ) if inside else subject_of(command.file, command.options(), environ)
     found: list[Finding] = []
     for finding in examine(subject, environ, ranks=ranks):
         found.append(finding)
@@ -36,12 +36,6 @@ def run(command: Command) -> int:
     else:
         print(verdict(found))
     return int(worst(found) == "fail")
-
-
-def _subject(command: Command, environ: Mapping[str, str]) -> Subject:
-    if task_name(environ) and not command.file:
-        return within_task(environ)
-    return subject_of(command.file, command.options(), environ)
 
 
 def _ranks(command: Command) -> int:

@@ -218,7 +218,7 @@ def _otherwise(offline: OfflineDeck, task: Task) -> list[str]:
     """In what its newest attempt differs from the last success: its own, else the last one of its entry."""
     own = [end.number for end in task.ended if end.outcome.ok]
     if own:
-        now, then = (_record(offline, task, number) for number in (task.ended[-1].number, own[-1]))
+        now, then = (read_record(offline.paths(task.name, at).json) for at in (task.ended[-1].number, own[-1]))
         differ = [f"  {key}: {then.get(key)} -> {now.get(key)}" for key in _TELLING if now.get(key) != then.get(key)]
         return [f"otherwise than in attempt {own[-1]}, which succeeded:", *(differ or ["  nothing that is kept"])]
     like = [each for each in offline.deck.tasks if each.spec.entry == task.spec.entry and each.done_wall]
@@ -228,10 +228,6 @@ def _otherwise(offline: OfflineDeck, task: Task) -> list[str]:
     there: Mapping[str, str] = last.spec.params
     params = [f"{name}={value}" for name, value in task.spec.params.items() if there.get(name) != value]
     return [f"otherwise than in {last.name}, which succeeded: {', '.join(params) or 'nothing'}"]
-
-
-def _record(offline: OfflineDeck, task: Task, number: int) -> Mapping[str, Any]:
-    return read_record(offline.paths(task.name, number).json)
 
 
 def _counts(states: Mapping[str, str]) -> str:

@@ -66,7 +66,7 @@ def service(action: Action, path: str, options: RunOptions, *, force: bool = Fal
             return _install(path, options, systemd, force=force, as_root=as_root)
         case "show":
             settings = load_settings(path, options)
-            print(unit_text(_deck(path, options, settings.name, as_root=as_root), umask=_umask()), end="")
+            print(unit_text(Deck(path, settings.name, options, as_root), umask=_umask()), end="")
             return 0
         case "uninstall":
             return _uninstall(_installed(path, options), systemd)
@@ -80,7 +80,7 @@ def service(action: Action, path: str, options: RunOptions, *, force: bool = Fal
 def _install(path: str, options: RunOptions, systemd: UserSystemd, *, force: bool, as_root: bool) -> int:
     load(path, options)
     settings = load_settings(path, options)
-    deck = _deck(path, options, settings.name, as_root=as_root)
+    deck = Deck(path, settings.name, options, as_root)
     text, unit = unit_text(deck, umask=_umask()), find_unit(units_folder(os.environ), deck)
     if unit.text not in ("", text):
         _agree_to_replace(unit, text, force=force)
@@ -183,12 +183,8 @@ def _tell_of_logouts() -> None:
 # -- the deck and its unit --------------------------------------------------------------------------------------------
 
 
-def _deck(path: str, options: RunOptions, name: str, *, as_root: bool = False) -> Deck:
-    return Deck(path, stem_of(path, options), name, os.path.dirname(path), options, as_root)
-
-
 def _installed(path: str, options: RunOptions) -> Unit:
-    deck = _deck(path, options, "")
+    deck = Deck(path, "", options)
     unit = find_unit(units_folder(os.environ), deck)
     if not deck.owns(unit.text):
         raise UsageError(f"no service is installed for {path}: `gpudeck service install {shlex.quote(path)}`")
@@ -253,14 +249,15 @@ class Deck:
 
     file: str
     """Absolute path of the task file."""
-    state: str
-    """Name of its state: the file's stem, with profile and --name."""
     name: str
-    folder: str
-    """Where the engine works: absolute."""
     options: RunOptions = field(default_factory=RunOptions)
     as_root: bool = False
     """root was told to work in a folder that is not root's."""
+
+    @property
+    def state(self) -> str:
+        """Name of its state: the file's stem, with profile and --name."""
+        return stem_of(self.file, self.options)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -283,7 +280,7 @@ def unit_text(deck: Deck, *, umask: int, interpreter: str = sys.executable) -> s
     engine += [*(["--as-root"] if deck.as_root else []), *(["--options", said] if said else [])]
     return _TEXT.format(
         description=_plain(f"{deck.name} ({deck.file})").replace("%", "%%"),
-        folder=_plain(deck.folder).replace("%", "%%"),
+        folder=_plain(os.path.dirname(deck.file)).replace("%", "%%"),
         command=" ".join([_quoted(interpreter), *(_quoted(word).replace("$", "$$") for word in engine)]),
         umask=umask,
         file=_plain(deck.file),

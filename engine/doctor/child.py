@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import IO
 
 from ..adapters.processes import proc
@@ -118,8 +117,8 @@ class Child:
         try:
             with _signals_later():
                 self._start()
-        except BaseException as error:
-            self.__exit__(type(error), error, None)
+        except BaseException:
+            self.__exit__()
             raise
         return self
 
@@ -135,7 +134,7 @@ class Child:
         except ValueError as error:
             self._trouble = str(error)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(self, *_: object) -> None:
         self.let_go()
         if self._process is None:
             return

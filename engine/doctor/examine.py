@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..adapters.background import within
+from ..adapters.host import cores
 from ..attempts.environment import base_environment
 from ..core.spec import DeckFile, TaskSpec
 from ..decks.cuda_devices import cuda_visible_devices
@@ -186,7 +187,7 @@ def _host(scene: _Scene) -> Iterator[Finding]:
         yield host.check_shared_memory(host.disk("/dev/shm"))
     yield from host.check_limits(host.limits())
     if not scene.cluster:
-        yield host.check_load(subject.tasks, settings, len(scene.chosen.gpus), host.cores())
+        yield host.check_load(subject.tasks, settings, len(scene.chosen.gpus), cores())
     yield host.check_logout(host.logout())
     if not scene.cluster:
         yield from host.check_ports(host.ports())

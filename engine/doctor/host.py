@@ -9,7 +9,6 @@ import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..adapters import host
 from ..adapters.background import within
 from ..adapters.processes import proc
 from ..adapters.state.mounts import NETWORK_FILE_SYSTEMS, file_system
@@ -104,10 +103,6 @@ def missing_in_kernel() -> list[str]:
         for name, there in (("pidfd", features.pidfd), ("/proc/PID/task/*/children", features.children_files))
         if not there
     ]
-
-
-def cores() -> int:
-    return host.cores()
 
 
 def _number(limit: int) -> int | None:

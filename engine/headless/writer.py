@@ -30,7 +30,8 @@ class StreamWriter:
     def __init__(self, stream: TextIO, gap: Callable[[int], str]) -> None:
         self.encoding = getattr(stream, "encoding", None) or "utf-8"
         self._stream = stream
-        self._fd = _descriptor(stream)
+        self.fd = _descriptor(stream)
+        """None: it has none."""
         self._gap = gap
         self._queue: deque[str] = deque()
         self._pending = 0
@@ -54,10 +55,6 @@ class StreamWriter:
     def behind(self) -> bool:
         """So much waits that what can be left out should be."""
         return self._pending > BEHIND_CHARS
-
-    @property
-    def fd(self) -> int | None:
-        return self._fd
 
     def write(self, text: str) -> None:
         if self.gone or not text:
@@ -104,7 +101,7 @@ class StreamWriter:
             return self._queue.popleft() if self._queue else ""
 
     def _put(self, text: str) -> None:
-        if self._fd is None:
+        if self.fd is None:
             self._stream.write(text.encode(self.encoding, "replace").decode(self.encoding))
             self._stream.flush()
             self._written += len(text)
@@ -112,9 +109,9 @@ class StreamWriter:
         data = memoryview(text.encode(self.encoding, "replace"))
         while data:
             try:
-                count = os.write(self._fd, data[:65536])
+                count = os.write(self.fd, data[:65536])
             except BlockingIOError:
-                select.select((), (self._fd,), ())
+                select.select((), (self.fd,), ())
                 continue
             self._written += count
             data = data[count:]

@@ -25,20 +25,13 @@ class Values:
         self.last: float | None = None
         self.best: float | None = None
 
-    def take(self, value: float) -> bool:
-        """Whether that changed anything. What is no number (nan) may be the last, never the best."""
-        before = (self.last, self.best)
+    def take(self, value: float) -> None:
+        """What is no number (nan) may be the last, never the best."""
         self.last = value
         if not math.isnan(value):
             old = self.best
             better = old is None or self.by == "last" or (value > old if self.by == "max" else value < old)
             self.best = value if better else old
-        return not same(before[0], self.last) or before[1] != self.best
-
-
-def same(one: float | None, other: float | None) -> bool:
-    """Equal, where nan equals nan."""
-    return one == other or (one is not None and other is not None and math.isnan(one) and math.isnan(other))
 
 
 def finder(pattern: str) -> Callable[[str], list[float]]:

@@ -76,13 +76,13 @@ class Reporter:
         self._told_run = deck.run.number if deck.run.ended else 0
         """The run whose end has been told; by an earlier engine, where it had ended before."""
         self.times = Times(started.boot_s, started.wall_s)
-        self.summary = Summary(deck, self.times, clock, self._read)
-        self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
+        self._index: dict[str, int] = {}
+        self.know_gpus()
+        self.summary = Summary(deck, self.times, clock, self._read, self._index)
 
     def know_gpus(self) -> None:
         """The deck may have other GPUs than before."""
         self._index.update({gpu.uuid: gpu.index for gpu in self._deck.gpus.values()})
-        self.summary.know_gpus()
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Reporter:
         now = self._clock.now()
         self._told_run = 0
         self.times = Times(now.boot_s, now.wall_s)
-        self.summary = Summary(self._deck, self.times, self._clock, self._read)
+        self.summary = Summary(self._deck, self.times, self._clock, self._read, self._index)
         self.begun(run)
 
     def opened(self, message: DeckOpened) -> None:

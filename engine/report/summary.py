@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..core.deck import Deck, Task
@@ -25,25 +25,26 @@ class Summary:
     """Collects while the run goes on."""
 
     def __init__(
-        self, deck: Deck, times: Times, clock: Clock, read: Callable[[Task, Ended], tuple[str, tuple[str, ...]]]
+        self,
+        deck: Deck,
+        times: Times,
+        clock: Clock,
+        read: Callable[[Task, Ended], tuple[str, tuple[str, ...]]],
+        index: Mapping[str, int],
     ) -> None:
         """*read*: the log to look into after an attempt of this run that ended before this engine began, and of a
-        failed one the lines that tell why."""
+        failed one the lines that tell why. *index*: of GPUs, by UUID."""
         self._read = read
         self._deck = deck
         self._times = times
         self._clock = clock
-        self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
+        self._index = index
         self._last: dict[str, SummaryRow] = {}
         """By task, its newest attempt that has ended; how the task stands is filled in at the end."""
         self._task_s = 0.0
         self._energy_wh: float | None = None
         self._busy_s: dict[int, float] = defaultdict(float)
         self._on: dict[int, dict[tuple[str, int], float]] = defaultdict(dict)
-
-    def know_gpus(self) -> None:
-        """The deck may have other GPUs than before."""
-        self._index.update({gpu.uuid: gpu.index for gpu in self._deck.gpus.values()})
 
     def started(self, fact: AttemptStarting) -> None:
         for uuid in fact.gpus:

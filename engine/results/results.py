@@ -122,18 +122,21 @@ class Records:
     def _marked(self, task: Task) -> dict[str, dict[str, float]]:
         """What `::gpudeck` lines say."""
         found: dict[str, dict[str, float]] = {}
-        paths, record = self.paths(task), self.of(task)
-        for path in dict.fromkeys((str(record.get("err") or paths.err), str(record.get("log") or paths.out))):
+        for path in reversed(self.log_paths(task)):
             raw = read_part(path, -_MARKED_BYTES, _MARKED_BYTES)
             for line in raw.decode("utf-8", "replace").splitlines() if b"::gpudeck " in raw else ():
                 found.update({name: {"last": value} for name, value in said_in(line)[1].items()})
         return found
 
+    def log_paths(self, task: Task) -> list[str]:
+        """Of what it wrote to stdout and to stderr, once where that is one file."""
+        paths, record = self.paths(task), self.of(task)
+        return list(dict.fromkeys((str(record.get("log") or paths.out), str(record.get("err") or paths.err))))
+
     def seen(self, task: Task) -> list[str]:
         """Metrics that the end of its logs has, by names that are usual in training."""
-        paths, record = self.paths(task), self.of(task)
         found: dict[str, None] = {}
-        for path in dict.fromkeys((str(record.get("log") or paths.out), str(record.get("err") or paths.err))):
+        for path in self.log_paths(task):
             for line in read_part(path, -_SEEN_BYTES, _SEEN_BYTES).decode("utf-8", "replace").splitlines():
                 said = "::gpudeck " in line
                 found.update(dict.fromkeys(name for name, _ in guesses(line) if not said))
@@ -225,8 +228,7 @@ def _read(records: Records, task: Task, metric: Metric, way: How) -> float | Non
         for value in numbers_at(metric.key, documents(read_part(metric.file, -LOG_BYTES, LOG_BYTES))):
             values.take(value)
     elif number:
-        paths, record = records.paths(task), records.of(task)
-        for file in dict.fromkeys((str(record.get("err") or paths.err), str(record.get("log") or paths.out))):
+        for file in reversed(records.log_paths(task)):
             _search(read_part(file, -LOG_BYTES, LOG_BYTES), metric, values)
     return values.last if way == "last" or values.best is None else values.best
 

@@ -400,11 +400,12 @@ def _exact(value: float | None) -> str:
 
 
 def _json_cell(cell: Cell) -> object:
-    mean = _finite(cell.mean)
-    return {"mean": mean, "std": _finite(cell.std), "n": len(cell.values)} if cell.spread else mean
+    mean = finite(cell.mean)
+    return {"mean": mean, "std": finite(cell.std), "n": len(cell.values)} if cell.spread else mean
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """None for what JSON has no number for."""
     return value if value is not None and math.isfinite(value) else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from ..attempts.secrets import masked_command, masked_env
-from ..attempts.start_plan import ShownLaunch
+from ..attempts.start_plan import Planner, ShownLaunch
 from ..core.deck import Deck, Task
 from ..core.devices import mixed_in_words
 from ..core.explain import explain
@@ -28,17 +28,10 @@ from .cluster_rows import hour, pending_in_words
 _OURS = OWN_VARIABLES | {RUN_VARIABLE}
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptDetails:
-    """One attempt that is over."""
-
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AnyAttempt:
     number: int
-    reason: str
-    kind: str
-    exit_code: int | None
     gpus: tuple[int, ...]
-    duration_s: float
-    peak_mib: int
     log: str
     err: str
     json: str
@@ -56,33 +49,32 @@ class AttemptDetails:
     """Nodes of the cluster that it ran on."""
     script: str = ""
     """What the cluster was given to run, kept; empty: it ran on this box."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptDetails(_AnyAttempt):
+    """One attempt that is over."""
+
+    reason: str
+    kind: str
+    exit_code: int | None
+    duration_s: float
+    peak_mib: int
     hint: str = ""
     """What the user may do about it; empty: nothing known."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningDetails:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningDetails(_AnyAttempt):
     """The attempt that lasts."""
 
-    number: int
     pid: int
-    gpus: tuple[int, ...]
     started: float
     """Seconds since the epoch."""
     elapsed_s: float
     expected_s: float | None
-    rung: int
-    log: str
-    err: str
-    json: str
-    rung_changes: tuple[str, ...]
-    timeout_rung: int = 0
-    gpu_profile: tuple[str, ...] = ()
     mixed: str = ""
     """A warning that its GPUs are of several models."""
-    job: str = ""
-    nodes: tuple[str, ...] = ()
-    script: str = ""
     pending: bool = False
     """The cluster has not begun it; `started` and `elapsed_s` are since it was submitted."""
     pending_why: str = ""
@@ -151,23 +143,19 @@ def details_of(
     paths: Callable[[str, int], AttemptPaths],
     index_of: Mapping[str, int],
     at: float,
-    command: Command,
-    launch: ShownLaunch | None = None,
-    hide: Callable[[str], str] = str,
-    container: str = "",
+    planner: Planner,
 ) -> TaskDetails:
-    """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *command*
-    and *launch* are as people are to see them; *hide* takes secrets out of a text; *container* is what runs its
-    image."""
-    spec = task.spec
+    """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *planner*
+    knows what starts it, as people are to see it."""
+    spec, hide = task.spec, planner.hiding(task)
     return TaskDetails(
         name=spec.name,
         entry=spec.entry,
         line=spec.line,
         state=NAMES[type(task.phase)],
         flags=flags(deck, task),
-        command=command,
-        launch=launch,
+        command=planner.command(task),
+        launch=planner.launcher(task),
         env=_env(spec, hide),
         cwd=spec.cwd,
         python=spec.python,
@@ -195,7 +183,7 @@ def details_of(
         attempts=_attempts(task, paths, index_of, hide),
         gpu_memory=memory_in_words(deck, task),
         image=spec.extras.image,
-        container=container,
+        container=planner.container(spec),
         given=dict(spec.given),
     )
 

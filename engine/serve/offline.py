@@ -233,11 +233,7 @@ class OfflineLook:
             box = Box(offline.environment, lambda _: "", offline.index_of, cpus_each=0, cores=host.cores())
             box.container = chosen(deck.settings.container, offline.environment)
             self._commands = Planner(deck, offline.logs, box)
-        told, at = self._commands, host.boottime_s()
-        command, launch, hiding = told.command(task), told.launcher(task), told.hiding(task)
-        found = details_of(
-            deck, task, offline.paths, offline.index_of, at, command, launch, hiding, told.container(task.spec)
-        )
+        found = details_of(deck, task, offline.paths, offline.index_of, host.boottime_s(), self._commands)
         waits = ["an engine" if text == _NO_ENGINE else text for text in self.explain(name)] if found.waits_for else []
         return {**msgspec.to_builtins(found), "waits_for": waits}
 

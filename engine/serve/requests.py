@@ -224,20 +224,9 @@ class Requests:
         return msgspec.to_builtins(offer(self._deck, lost_s, whole=whole))
 
     def _details(self, task: Task) -> Any:
-        at = self._clock.now().boot_s
-        return msgspec.to_builtins(
-            details_of(
-                self._deck,
-                task,
-                self._attempts.running.paths,
-                self._index_of,
-                at,
-                self._attempts.planner.command(task),
-                self._attempts.planner.launcher(task),
-                self._attempts.planner.hiding(task),
-                self._attempts.planner.container(task.spec),
-            )
-        )
+        at, attempts = self._clock.now().boot_s, self._attempts
+        found = details_of(self._deck, task, attempts.running.paths, self._index_of, at, attempts.planner)
+        return msgspec.to_builtins(found)
 
     # -- acting -------------------------------------------------------------------------------------------------------
 

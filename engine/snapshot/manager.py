@@ -88,7 +88,9 @@ class Clerk:
         if made:
             books.save(self._state, self._book)
         return {
-            one.spec.name: told if isinstance(told, str) else self._place(one.spec.cwd, told)
+            one.spec.name: told
+            if isinstance(told, str)
+            else place_in(self._book.snapshots[told.id], one.spec.cwd, told)
             for one in asked
             for told in (entries[one.spec.name],)
         }
@@ -123,10 +125,6 @@ class Clerk:
         before = earlier.id if earlier is not None and runs_on else ""
         entry = self._book.tasks[one.spec.name] = Entry(made.id, one.epoch, since, before)
         return entry
-
-    def _place(self, cwd: str, entry: Entry) -> Place:
-        snapshot = self._book.snapshots[entry.id]
-        return place_in(snapshot, cwd, entry)
 
     def earlier(self, task: str, cwd: str, at: float) -> Place | None:
         """Where an attempt that started at *at* (CLOCK_BOOTTIME) runs."""

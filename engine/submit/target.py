@@ -3,7 +3,7 @@ changed, and no Slurm is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ..adapters import host
 from ..attempts.environment import Box
@@ -74,9 +74,5 @@ def check_start(target: Target) -> None:
 def _box(environment: Mapping[str, str]) -> Box:
     """Of the machine that asks nothing matters to a job but its environment."""
     return Box(
-        environment=environment, visible=_no_gpus, index_of={}, cpus_each=1, cores=host.cores(), now=host.boottime_s
+        environment=environment, visible=lambda _: "", index_of={}, cpus_each=1, cores=host.cores(), now=host.boottime_s
     )
-
-
-def _no_gpus(_: Sequence[str]) -> str:
-    return ""

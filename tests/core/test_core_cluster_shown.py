@@ -17,12 +17,15 @@ from gpudeck.engine.protocol.wire import ClusterRow, TaskRow
 from gpudeck.engine.protocol.words import nodes_text
 from tests.inside.core import (
     AttemptPaths,
+    Box,
     ClusterRows,
     ClusterView,
     DeckView,
     Forecasts,
     Gpus,
+    LogFolder,
     Partition,
+    Planner,
     TimelineArgs,
     Times,
     UserJob,
@@ -59,7 +62,8 @@ def details(found: Cluster, name: str):
         stem = f"/logs/{task}/attempt-{number}"
         return AttemptPaths(f"{stem}.log", f"{stem}.err", f"{stem}.json", f"/logs/{task}")
 
-    return details_of(found.deck, found.task(name), paths, {}, found.now, ("true",))
+    planner = Planner(found.deck, LogFolder("/logs"), Box({}, lambda _: "", {}, cpus_each=0))
+    return details_of(found.deck, found.task(name), paths, {}, found.now, planner)
 
 
 def test_a_job_that_the_cluster_has_not_begun_is_pending_and_tells_why():

@@ -14,7 +14,7 @@ import pytest
 from gpudeck.engine.errors import UsageError
 from tests.inside.engine import Deck, RunOptions, decode, find_unit, unit_text, units_folder, write_unit
 
-DECK = Deck("/data/noise/tasks.toml", "tasks", "noise", "/data/noise")
+DECK = Deck("/data/noise/tasks.toml", "noise")
 ODD = [
     "a b",
     "50%h",
@@ -80,7 +80,7 @@ def test_the_command_is_this_very_gpudeck() -> None:
 
 @pytest.mark.parametrize("name", ODD)
 def test_any_path_arrives_as_it_is(name: str) -> None:
-    said = service(replace(DECK, file=f"/data/{name}/tasks.toml", folder=f"/data/{name}"))
+    said = service(replace(DECK, file=f"/data/{name}/tasks.toml"))
     assert words(said["ExecStart"])[5] == f"/data/{name}/tasks.toml"
     assert said["WorkingDirectory"].replace("%%", "%") == f"/data/{name}"
 
@@ -114,7 +114,7 @@ def test_systemd_finds_nothing_wrong_with_it(analyze: str, tmp_path: Path) -> No
     folder = tmp_path / 'a b %h "x" $y'
     folder.mkdir()
     unit = tmp_path / "gpudeck-noise.service"
-    unit.write_text(unit_text(replace(DECK, file=f"{folder}/tasks.toml", folder=str(folder)), umask=0o022))
+    unit.write_text(unit_text(replace(DECK, file=f"{folder}/tasks.toml"), umask=0o022))
     env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
     done = subprocess.run(
         [analyze, "--user", "verify", str(unit)], env=env, capture_output=True, text=True, check=False

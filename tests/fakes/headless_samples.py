@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gpudeck.engine.headless import HeadlessOptions, HeadlessOutput
+from gpudeck.engine.headless.output import HeadlessOptions, HeadlessOutput
 from gpudeck.engine.ports import Instant
 from gpudeck.engine.protocol.messages import (
     Counts,

@@ -1,8 +1,10 @@
 """What the tests of tests/core use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.adapters.slurm.cluster import ClusterView, Gpus, Partition, UserJob
+from gpudeck.engine.attempts.environment import Box
+from gpudeck.engine.attempts.start_plan import Planner
 from gpudeck.engine.logs.described import describe
-from gpudeck.engine.logs.files import AttemptPaths
+from gpudeck.engine.logs.files import AttemptPaths, LogFolder
 from gpudeck.engine.report.forecasts import Forecasts
 from gpudeck.engine.report.numbers import counts_of
 from gpudeck.engine.report.status import Times, status_of

@@ -294,7 +294,7 @@ def test_the_line_above_the_second_stream_tells_what_is_in_it(frame: Frame, told
 @pytest.mark.parametrize("width", [24, 30, 40, 60, 80])
 @pytest.mark.parametrize("end", ['"cleanup" not found', '"cleanup" 12/34'])
 def test_a_narrow_status_keeps_what_the_search_has_found(width: int, end: str) -> None:
-    shown = LogSource("t", 12, (1, 12), (), title="train-resnet-50-lr-0.1-seed-12-and-more", running=True)
+    shown = LogSource("train-resnet-50-lr-0.1-seed-12-and-more", 12, (1, 12), (), running=True)
     words = status_words(shown, "stderr", Frame(size=10**9, follow=True, wrap=True), end, width)
 
     assert len(words) <= width
@@ -310,7 +310,7 @@ def test_what_is_searched_for_is_cut_before_what_was_found() -> None:
 
 
 def test_what_matters_least_leaves_the_status_first() -> None:
-    shown = LogSource("t", 2, (1, 2), (), title="train", running=True)
+    shown = LogSource("train", 2, (1, 2), (), running=True)
     frame = Frame(size=2048, follow=True)
 
     assert [status_words(shown, "stdout", frame, "", width) for width in (80, 40, 24)] == [
@@ -443,7 +443,7 @@ async def test_growth_does_not_move_what_is_being_selected(tmp_path: Path) -> No
 async def test_nothing_of_a_hostile_log_is_drawn(wrapped: bool, tmp_path: Path) -> None:
     async with log_app() as rig:
         log = b"\n".join(HOSTILE_LINES.values())
-        await rig.show(source(tmp_path, log, log, title="[red]\x1b[2Jtitle[/]\u202e", running=True))
+        await rig.show(source(tmp_path, log, log, task="[red]\x1b[2Jtitle[/]\u202e", running=True))
         if wrapped:
             await rig.press("w")
         await rig.press("g")

@@ -22,7 +22,6 @@ class LogSource:
     paths: tuple[tuple[str, str], ...]
     """(label, absolute path), the main one first: ("stdout", …), ("stderr", …), ("rank 1", …). One where the streams
     are merged."""
-    title: str = ""
     running: bool = False
     """It may still be written."""
     pending: bool = False
@@ -77,7 +76,6 @@ def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
         attempt=number,
         attempts=tuple(sorted(found)),
         paths=paths,
-        title=details["name"],
         running=lasts,
         pending=lasts and bool(running and running.get("job") and running.get("pending")),
         ended=ended,

@@ -341,12 +341,6 @@ def _framed(runs: list[Run], inner: int, side: str, border: Tone) -> list[Run]:
     return [(f"{side} ", border), *runs, (" " * max(0, inner - used), "plain"), (f" {side}", border)]
 
 
-def _barrier_of(graph: Graph, box: GraphBox) -> GraphBarrier | None:
-    """What stands before a box's round."""
-    found = (each for each in graph.barriers if (each.group, each.round) == (box.group, box.round))
-    return next(found, None)
-
-
 def told(graph: Graph, place: int) -> str:
     """One line about a box: its round, what it waits for by name, what keeps its round closed."""
     box = graph.boxes[place]
@@ -355,7 +349,8 @@ def told(graph: Graph, place: int) -> str:
         edges = [edge for edge in graph.edges if edge.behind == place and edge.kind == kind]
         if edges:
             parts.append(f"{kind} {', '.join(clean(graph.boxes[edge.before].entry) for edge in edges)}")
-    barrier = _barrier_of(graph, box)
+    before = (each for each in graph.barriers if (each.group, each.round) == (box.group, box.round))
+    barrier = next(before, None)
     if barrier is not None:
         parts.append("its round is open" if barrier.state == "open" else clean(barrier.why))
     return "  ·  ".join(parts)

@@ -95,22 +95,17 @@ class Series:
         self._values: deque[float | None] = deque(maxlen=kept_s)
         self._second: int | None = None
 
-    def add(self, at: float, value: float | None) -> bool:
-        """*at*: seconds of any clock that runs on. None: a gap. Returns whether what `last` gives has changed."""
+    def add(self, at: float, value: float | None) -> None:
+        """*at*: seconds of any clock that runs on. None: a gap."""
         second = int(at)
-        if self._second is None or not self._values:
-            self._values.append(value)
-        elif second <= self._second:
-            if self._values[-1] == value:
-                return False
+        if self._second is not None and second <= self._second:
             self._values[-1] = value
-            return True
-        else:
+            return
+        if self._second is not None:
             held = min(second - self._second - 1, self._values.maxlen or 0)
             self._values.extend([self._values[-1]] * held)
-            self._values.append(value)
+        self._values.append(value)
         self._second = second
-        return True
 
     def last(self, count: int) -> Sequence[float | None]:
         """The newest values, oldest first; fewer where there are not so many."""

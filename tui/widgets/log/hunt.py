@@ -123,7 +123,8 @@ class LogHunt:
                 target = self.hits.previous(self._base + 1) if step > 0 else self.hits.next(self._base - 1)
             if target is not None:
                 self._pending = None
-                self._jump(target)
+                self.current, self._jumped_from = target, self._stream.frame
+                self._stream.move(lambda view: view.seek(target))
             elif not self.hits.running:
                 self._pending = None
         needle = self.query.text if self.query.kind == "plain" else ""
@@ -163,10 +164,6 @@ class LogHunt:
         self._begin(hits.high if way == "after" else hits.low, way)
         hits.over[way] = hits.full[way] = False
         return True
-
-    def _jump(self, target: int) -> None:
-        self.current, self._jumped_from = target, self._stream.frame
-        self._stream.move(lambda view: view.seek(target))
 
 
 class LogSearches:

@@ -51,7 +51,7 @@ def status_words(source: LogSource, label: str, frame: Frame, search: str, width
     """The line below all, in *width* cells: what matters least goes first, what a search has found last."""
     search, label = printable(search), printable(label)
     parts = {
-        "title": printable(source.title or source.task),
+        "title": printable(source.task),
         "attempt": f"attempt {source.attempt} of {source.attempts[-1]}" if len(source.attempts) > 1 else "",
         "rank": f"rank {source.rank} of {source.ranks}" if source.ranks > 1 else "",
         "label": label,
