@@ -140,7 +140,8 @@ class Report:
     """As people write them: "1a2b3c4d5e6f on main, with changes"."""
     made: float
     version: str
-    engine_runs: bool
+    under_way: bool
+    """A run is unfinished, and an engine runs it."""
     warnings: Sequence[str]
     counts: Mapping[str, int]
     """Tasks by state."""

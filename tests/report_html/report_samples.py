@@ -93,7 +93,7 @@ def report(count: int = 3, *, word: str = "train", points: int = 20, reason: str
         commits=[word],
         made=1.7e9,
         version="1",
-        engine_runs=False,
+        under_way=False,
         warnings=[word],
         counts={"succeeded": count - len(failures), "failed": len(failures)},
         runs=[RunPart(1, 1.7e9, 1.7e9 + 60 * count, False, attempts, (0, 1))],

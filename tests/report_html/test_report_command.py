@@ -13,6 +13,7 @@ import pytest
 from gpudeck.engine.core.events import AttemptRunning
 from tests.e2e.decks import Deck, deck_in, until
 from tests.report_html.report_samples import Page
+from tests.rigs.desk import Desk, at_desk
 
 SWEEP = """
     [deck]
@@ -106,6 +107,16 @@ def test_a_deck_that_runs_is_told_as_it_stands(deck: Deck) -> None:
     assert "2 running" in found.text
     gate.let(4)
     engine.finish()
+
+
+@at_desk('[deck]\ngpus = "sim:1"\n[[task]]\nname = "a"\ncommand = ["a"]\n', {"a": 0})
+async def test_an_engine_that_waits_after_the_end_does_not_make_the_report_one_of_a_run(desk: Desk) -> None:
+    assert await desk.run() == 0
+    await desk.start()
+    await desk.until(lambda: desk.engines == 2)
+    made = await desk.command("report", "-o", "-")
+    assert "as of" in made.out
+    assert "while it runs" not in made.out
 
 
 def test_energy_of_an_attempt_that_lasts_is_told_so_far(deck: Deck) -> None:
