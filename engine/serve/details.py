@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from types import MappingProxyType
 
 from ..attempts.secrets import masked_command, masked_env
 from ..attempts.start_plan import ShownLaunch
@@ -143,6 +144,8 @@ class TaskDetails:
     """What runs that."""
     given: Mapping[str, str] = field(default_factory=dict[str, str])
     """What `retry --set` has put in the place of the file's values."""
+    vars: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The file's [vars] that it has: neither its params nor `given` stand in their place. Secrets masked."""
 
 
 def details_of(
@@ -155,10 +158,11 @@ def details_of(
     launch: ShownLaunch | None = None,
     hide: Callable[[str], str] = str,
     container: str = "",
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> TaskDetails:
     """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *command*
     and *launch* are as people are to see them; *hide* takes secrets out of a text; *container* is what runs its
-    image."""
+    image; *variables* are the file's [vars]."""
     spec = task.spec
     return TaskDetails(
         name=spec.name,
@@ -197,7 +201,14 @@ def details_of(
         image=spec.extras.image,
         container=container,
         given=dict(spec.given),
+        vars=_variables(spec, variables, hide),
     )
+
+
+def _variables(spec: TaskSpec, variables: Mapping[str, str], hide: Callable[[str], str]) -> Mapping[str, str]:
+    own = {**spec.params, **dict(spec.given)}
+    told = masked_env(tuple((name, value) for name, value in variables.items() if name not in own)).items()
+    return {name: hide(without_markers(value or "")) for name, value in told}
 
 
 def _env(spec: TaskSpec, hide: Callable[[str], str]) -> Mapping[str, str | None]:

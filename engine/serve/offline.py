@@ -236,8 +236,9 @@ class OfflineLook:
         told, at = self._commands, host.boottime_s()
         command, launch, hiding = told.command(task), told.launcher(task), told.hiding(task)
         found = details_of(
-            deck, task, offline.paths, offline.index_of, at, command, launch, hiding, told.container(task.spec)
-        )
+            deck, task, offline.paths, offline.index_of, at, command, launch, hiding, told.container(task.spec),
+            offline.file.vars,
+        )  # fmt: skip
         waits = ["an engine" if text == _NO_ENGINE else text for text in self.explain(name)] if found.waits_for else []
         return {**msgspec.to_builtins(found), "waits_for": waits}
 

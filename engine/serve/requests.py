@@ -73,6 +73,8 @@ class Hooks:
     becomes of them."""
     select: Callable[[Sequence[str]], Awaitable[None]]
     """Take tasks in that the selection leaves out."""
+    variables: Callable[[], Mapping[str, str]]
+    """[vars] of the file, as text."""
     taken: Callable[[], Awaitable[None]]
     """Returns when what was posted has been acted on and the facts of it are on disk, if the disk takes them."""
 
@@ -236,6 +238,7 @@ class Requests:
                 self._attempts.planner.launcher(task),
                 self._attempts.planner.hiding(task),
                 self._attempts.planner.container(task.spec),
+                self._hooks.variables(),
             )
         )
 
