@@ -154,6 +154,7 @@ class Engine:
                 change=lambda args: self._live.change(args),
                 give=lambda values, dry_run: self._live.give(values, dry_run=dry_run),
                 select=lambda names: self._live.select(names),
+                variables=lambda: self._opened.file.vars,
                 taken=self._loop.taken,
             ),
         )  # fmt: skip

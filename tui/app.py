@@ -78,6 +78,8 @@ class GpudeckApp(DeckApp):
         self._drawing: asyncio.TimerHandle | None = None
         self._skipped: events.Key | None = None
         """What it is bound to first had nothing to do: ctrl+c where nothing has been marked."""
+        self._early: list[events.Key] = []
+        """Typed before the tasks that it is about have come; taken once they have."""
         self._clicked: Widget | None = None
         """What may have the click still before it."""
         self._own_filters = [
@@ -159,6 +161,10 @@ class GpudeckApp(DeckApp):
         for screen in self.screen_stack:
             if isinstance(screen, DeckScreen):
                 screen.take_in(self.deck, changed)
+        if self._early and not self._loading:
+            early, self._early = self._early, []
+            for key in early:
+                self.post_message(key)
 
     # -- from the user to the engine ----------------------------------------------------------------------------------
 
@@ -170,8 +176,21 @@ class GpudeckApp(DeckApp):
                 self._clicked = self.get_widget_at(event.x, event.y)[0]
         if not isinstance(event, events.Key) or isinstance(self.focused, Input) or event is self._skipped:
             await super().on_event(event)
+        elif self._loading and self.screen is self._dashboard and not self._is_at_once(event.key):
+            self._early.append(event)
         elif not event.is_forwarded:  # what comes back was meant for a screen that may have gone since
             await self._press(event)
+
+    def _is_at_once(self, key: str) -> bool:
+        """What it does is about no task: leave, help, what Textual does itself."""
+        found = self.active_bindings.get(key)
+        bound = None if found is None else found.binding
+        return bound is None or bound.id not in BY_ID or bound.id in ("leave", "help")
+
+    @property
+    def _loading(self) -> bool:
+        """Tasks have still to come, and come."""
+        return not self.deck.whole and self.deck.link.kind == "live"
 
     async def _press(self, key: events.Key) -> None:
         self.app_focus = True

@@ -307,7 +307,7 @@ class DeckApp(App[str]):
         if not tasks:
             return
         typed = await self.push_screen_wait(
-            ValuesForm(f"Retry {doing.many(names)} with", doing.VALUES_HINT, doing.values_now(tasks))
+            ValuesForm(f"Retry {doing.many(names)} with", doing.values_hint(tasks), doing.values_now(tasks))
         )
         values = doing.values_typed(typed) if typed is not None else Refusal("nothing was done")
         if isinstance(values, Refusal):

@@ -37,7 +37,7 @@ MOST_LINES = 40
 LONGEST_S = 600.0
 _TRACE_LINES = 20
 _COMMAND_S = 120.0
-_WHICH = "error: say which tasks; '*' means all"
+_WHICH = "say which tasks; '*' means all"
 _HOW = """gpudeck runs commands on the GPUs of this box, in one queue for all: never start a training yourself.
 Selectors name tasks: 'train-*', 'state:failed', 'lr=0.1'; several words narrow.
 First submit with dry_run, then without; then wait; triage what failed before you retry it."""
@@ -79,7 +79,7 @@ def server_of(place: Place) -> MCPServer[Any]:
 
 
 class Tools:
-    """What an agent may do. Each answers in text, errors too."""
+    """What an agent may do. Each answers in text; what fails raises ToolError, which the agent gets as a failure."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -127,7 +127,7 @@ class Tools:
         try:
             return self._changes(select.split(), deadline)
         except DeckError as error:
-            return f"error: {error}"
+            raise _failed(str(error)) from None
 
     def _changes(self, select: Sequence[str], deadline: float) -> str:
         connection = self._place.attach()
@@ -160,11 +160,11 @@ class Tools:
             offline = open_offline(self._place.path, self._place.options, self._place.environ)
             (found,) = tasks_meant(offline, [task])
         except ValueError:
-            return f"error: {task} means several tasks, or none: name one"
+            raise _failed(f"{task} means several tasks, or none: name one") from None
         except DeckError as error:
-            return f"error: {error}"
+            raise _failed(str(error)) from None
         told = [self._say("explain", task), *_otherwise(offline, found)]
-        told.append(self._say("logs", task, "-n", str(_TRACE_LINES)))
+        told.append(self._ran("logs", task, "-n", str(_TRACE_LINES))[1])
         return "\n".join(text for text in told if text)
 
     def logs(self, task: str, lines: int = 20) -> str:
@@ -183,14 +183,25 @@ class Tools:
     def retry(self, select: str, values: dict[str, str] | None = None) -> str:
         """Run tasks once more that failed or were cancelled. values: variables to give other values than the file's."""
         given = [word for pair in (values or {}).items() for word in ("--set", "=".join(pair))]
-        return self._say("retry", *select.split(), *given, "-y") if select.strip() else _WHICH
+        if not select.strip():
+            raise _failed(_WHICH)
+        return self._say("retry", *select.split(), *given, "-y")
 
     def cancel(self, select: str) -> str:
         """Stop what runs of these tasks, and start none of the others."""
-        return self._say("cancel", *select.split(), "-y") if select.strip() else _WHICH
+        if not select.strip():
+            raise _failed(_WHICH)
+        return self._say("cancel", *select.split(), "-y")
 
     def _say(self, verb: str, *words: str) -> str:
-        """What a command prints, on both streams."""
+        """What a command prints, on both streams. Raises ToolError with it where the command fails."""
+        code, text = self._ran(verb, *words)
+        if code:
+            raise _failed(f"exit code {code}:\n{text}")
+        return text
+
+    def _ran(self, verb: str, *words: str) -> tuple[int, str]:
+        """Its exit code, and what it prints. Raises ToolError where it does not end."""
         options, typed = self._options(), [*words]
         at = typed.index("--") if "--" in typed else len(typed)
         argv = [sys.executable, "-P", "-m", "gpudeck", verb, *typed[:at], *options, *typed[at:]]
@@ -200,14 +211,21 @@ class Tools:
                 check=False, env={**os.environ, "GPUDECK_BY": AGENT, "GPUDECK_FILE": self._place.path},
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return f"error: gpudeck {verb} has not ended after {_COMMAND_S:g} s: look at state"
+            raise _failed(f"gpudeck {verb} has not ended after {_COMMAND_S:g} s: look at state") from None
         text = "\n".join(part.rstrip() for part in (done.stdout, done.stderr) if part.strip())
-        return _cut(text) if not done.returncode else f"error (exit code {done.returncode}):\n{_cut(text)}"
+        return done.returncode, _cut(text)
 
     def _options(self) -> list[str]:
         options = self._place.options
         named = [*_option("--profile", options.profile or ""), *_option("--name", options.name or "")]
         return ["--queue", *named] if self._queue else named
+
+
+def _failed(text: str) -> Exception:
+    """The SDK's failure of a tool: an agent sees it as one."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    return ToolError(text)
 
 
 _TELLING = ("command", "cwd", "git", "host", "gpus", "rung", "set")

@@ -141,6 +141,7 @@ class Report:
     made: float
     version: str
     under_way: bool
+    """A run is unfinished, and an engine runs it."""
     warnings: Sequence[str]
     counts: Mapping[str, int]
     """Tasks by state."""

@@ -182,7 +182,7 @@ def gather(offline: OfflineDeck) -> Report:
         commits=_commits(attempts, reader.told),
         made=now,
         version=__version__,
-        under_way=offline.holder is not None and not deck.run.ended,
+        under_way=offline.holder is not None and offline.unfinished,
         warnings=offline.warnings,
         counts=Counter(NAMES[type(task.phase)] for task in deck.tasks),
         runs=runs,

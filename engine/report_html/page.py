@@ -123,13 +123,17 @@ def _figures(report: Report) -> str:
     shown = [(f"{total:,}", "task" if total == 1 else "tasks", counts)]
     if report.runs:
         shown += _run_figures(report.runs[0])
+    if len(report.runs) > 1:
+        took_s = sum(run.task_s for run in report.runs)
+        count = plural(sum(len(run.attempts) for run in report.runs), "attempt")
+        shown.append((duration(took_s), f"of attempts in {len(report.runs):,} runs", f"{count} together"))
     if report.energy_wh is not None:
         count = sum(attempt.energy_wh is not None for run in report.runs for attempt in run.attempts)
         shown.append(
             (
                 wh_text(report.energy_wh),
                 "energy SIM" if report.simulated else "energy",
-                f"of {plural(count, 'attempt')}, also failed ones",
+                f"of {plural(count, 'attempt')} of all runs, also failed ones",
             )
         )
     return (
@@ -140,14 +144,14 @@ def _figures(report: Report) -> str:
 
 
 def _run_figures(run: RunPart) -> Iterator[tuple[str, str, str]]:
-    which = f"run {run.number}" + (", which lasts" if run.lasts else "")
-    yield duration(run.wall_s), "wall", f"{which}, from {stamp(run.start)}"
+    yield duration(run.wall_s), f"wall of run {run.number}", f"{'lasts, ' if run.lasts else ''}from {stamp(run.start)}"
     if run.speed_up is not None:
-        yield f"{run.speed_up:.1f}×", "speed-up", f"tasks took {duration(run.task_s)} together"
+        took = f"its {plural(len(run.attempts), 'attempt')} took {duration(run.task_s)} together"
+        yield f"{run.speed_up:.1f}×", f"speed-up of run {run.number}", took
     busy = run.busy_percent()
     if busy:
         each = ", ".join(f"{gpu}: {share:.0f} %" for gpu, share in busy.items())
-        yield f"{sum(busy.values()) / len(busy):.0f} %", "GPUs busy", each
+        yield f"{sum(busy.values()) / len(busy):.0f} %", f"GPUs busy in run {run.number}", each
 
 
 def _timelines(report: Report) -> Iterator[str]:

@@ -66,7 +66,10 @@ def tasks_table(report: Report) -> str:
         [*(_sortable(head) for head in _HEADS), *(_sortable(head, "n") for head in (*_FIGURES, *report.metrics))]
     )
     rows = "".join(_row(task, report.metrics, decimals) for task in report.tasks)
-    caption = "Tasks in the order of the file; a head sorts by its column"
+    caption = (
+        "Tasks in the order of the file. Figures are of the newest attempt that succeeded, else of the newest, in "
+        "whatever run. A head sorts by its column"
+    )
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="Table of tasks"><table id="tasks"><caption>{caption}'
         f"</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from types import MappingProxyType
 
 from ..attempts.secrets import masked_command, masked_env
 from ..attempts.start_plan import Planner, ShownLaunch
@@ -135,6 +136,8 @@ class TaskDetails:
     """What runs that."""
     given: Mapping[str, str] = field(default_factory=dict[str, str])
     """What `retry --set` has put in the place of the file's values."""
+    vars: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The file's [vars] that it has: neither its params nor `given` stand in their place. Secrets masked."""
 
 
 def details_of(
@@ -144,9 +147,10 @@ def details_of(
     index_of: Mapping[str, int],
     at: float,
     planner: Planner,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> TaskDetails:
     """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *planner*
-    knows what starts it, as people are to see it."""
+    knows what starts it, as people are to see it; *variables* are the file's [vars]."""
     spec, hide = task.spec, planner.hiding(task)
     return TaskDetails(
         name=spec.name,
@@ -185,7 +189,14 @@ def details_of(
         image=spec.extras.image,
         container=planner.container(spec),
         given=dict(spec.given),
+        vars=_variables(spec, variables, hide),
     )
+
+
+def _variables(spec: TaskSpec, variables: Mapping[str, str], hide: Callable[[str], str]) -> Mapping[str, str]:
+    own = {**spec.params, **dict(spec.given)}
+    told = masked_env(tuple((name, value) for name, value in variables.items() if name not in own)).items()
+    return {name: hide(without_markers(value or "")) for name, value in told}
 
 
 def _env(spec: TaskSpec, hide: Callable[[str], str]) -> Mapping[str, str | None]:

@@ -233,7 +233,8 @@ class OfflineLook:
             box = Box(offline.environment, lambda _: "", offline.index_of, cpus_each=0, cores=host.cores())
             box.container = chosen(deck.settings.container, offline.environment)
             self._commands = Planner(deck, offline.logs, box)
-        found = details_of(deck, task, offline.paths, offline.index_of, host.boottime_s(), self._commands)
+        at, variables = host.boottime_s(), offline.file.vars
+        found = details_of(deck, task, offline.paths, offline.index_of, at, self._commands, variables)
         waits = ["an engine" if text == _NO_ENGINE else text for text in self.explain(name)] if found.waits_for else []
         return {**msgspec.to_builtins(found), "waits_for": waits}
 

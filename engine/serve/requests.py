@@ -73,6 +73,8 @@ class Hooks:
     becomes of them."""
     select: Callable[[Sequence[str]], Awaitable[None]]
     """Take tasks in that the selection leaves out."""
+    variables: Callable[[], Mapping[str, str]]
+    """[vars] of the file, as text."""
     taken: Callable[[], Awaitable[None]]
     """Returns when what was posted has been acted on and the facts of it are on disk, if the disk takes them."""
 
@@ -224,8 +226,8 @@ class Requests:
         return msgspec.to_builtins(offer(self._deck, lost_s, whole=whole))
 
     def _details(self, task: Task) -> Any:
-        at, attempts = self._clock.now().boot_s, self._attempts
-        found = details_of(self._deck, task, attempts.running.paths, self._index_of, at, attempts.planner)
+        at, attempts, variables = self._clock.now().boot_s, self._attempts, self._hooks.variables()
+        found = details_of(self._deck, task, attempts.running.paths, self._index_of, at, attempts.planner, variables)
         return msgspec.to_builtins(found)
 
     # -- acting -------------------------------------------------------------------------------------------------------

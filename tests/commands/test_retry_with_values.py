@@ -46,6 +46,14 @@ async def test_the_old_and_the_new_command_are_told_and_the_new_one_runs(desk: D
 
 
 @at_desk(SWEEP, ENDS)
+async def test_show_tells_programs_the_variables_that_a_retry_may_change(desk: Desk) -> None:
+    assert await desk.run() == 1
+    assert (await desk.told("show", "t-64"))["vars"] == {"lr": "0.1"}
+    await desk.command("retry", "t-64", "--set", "lr=0.2")
+    assert (await desk.told("show", "t-64"))["vars"] == {}
+
+
+@at_desk(SWEEP, ENDS)
 async def test_programs_are_told_both_commands(desk: Desk) -> None:
     assert await desk.run() == 1
     told = await desk.told("retry", "t-64", "--set", "bs=48")

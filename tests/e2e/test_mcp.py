@@ -110,8 +110,15 @@ async def test_an_agent_may_have_the_place_of_a_task_that_goes_on_afterwards(dec
 async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:
     deck.write(FILE)
     async with agent(deck) as ask:
-        assert "error (exit code 2)" in await ask("cancel", select="nope")
-        assert "several tasks" in await ask("triage", task="t-*")
+        for tool, arguments, why in (
+            ("cancel", {"select": "nope"}, "nope: no task of this deck matches"),
+            ("retry", {"select": " "}, "'*' means all"),
+            ("triage", {"task": "t-*"}, "several tasks"),
+            ("wait", {"select": "nope", "seconds": 1}, "nope: no task of this deck matches"),
+        ):
+            answer = await ask.client.call_tool(tool, arguments)
+            assert (answer.is_error, why in answer.content[0].text) == (True, True), answer
+        assert not (await ask.client.call_tool("tasks", {})).is_error
         assert "no engine runs this deck" in await ask("wait", seconds=1)
         assert "t-s1" in await ask("tasks")
 

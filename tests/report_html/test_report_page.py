@@ -22,6 +22,16 @@ def test_every_tag_is_closed_and_the_figures_stand_in_the_table() -> None:
     assert "1 failure" in found.text
 
 
+def test_each_figure_at_the_top_names_the_run_that_it_is_of() -> None:
+    newest = report(2).runs[0]
+    document = page(replace(report(), runs=[replace(newest, number=2), *report().runs])).decode()
+    told = re.sub(r"<[^>]*>", "", document)
+    assert "wall of run 2" in told
+    assert "speed-up of run 2its 2 attempts took" in told
+    assert "GPUs busy in run 2" in told
+    assert "of attempts in 2 runs5 attempts together" in told
+
+
 def test_whatever_names_reasons_and_logs_say_is_text() -> None:
     quiet = Page(drawn(word="train", reason="train"))
     evil = Page(drawn(word=EVIL, reason=EVIL))

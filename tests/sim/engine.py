@@ -255,6 +255,7 @@ class SimEngine:
                 change=lambda args: self._live.change(args),
                 give=lambda values, dry_run: self._live.give(values, dry_run=dry_run),
                 select=lambda names: self._live.select(names),
+                variables=dict[str, str],
                 taken=self._loop.taken,
             ),
         )  # fmt: skip

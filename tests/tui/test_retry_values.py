@@ -47,6 +47,13 @@ async def test_the_line_has_what_the_task_has_and_the_new_command_is_shown_befor
         assert rig.client.asked[1:] == [("retry", wanted)]
 
 
+async def test_variables_of_the_file_are_shown_with_their_values() -> None:
+    with_vars = {**FAILED, "vars": {"base": "3", "data": "/data/cifar"}}
+    async with snapshot_of(MID_RUN, answers={"show": answer(with_vars), "retry": retried}) as rig:
+        await opened(rig)
+        await rig.until_seen("[vars] of the file: base=3 data=/data/cifar")
+
+
 async def test_what_comes_in_one_burst_is_taken_in_its_order() -> None:
     async with snapshot_of(MID_RUN, answers={"show": answer(FAILED), "retry": retried}) as rig:
         await opened(rig)

@@ -297,6 +297,12 @@ SHOWN = 20
 """So many tasks are asked for what they are before others are typed."""
 
 
+def values_hint(tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is told above the line: how it is typed, and which variables of the file can be given other values, too."""
+    variables: Mapping[str, str] = {name: value for task in tasks for name, value in task.get("vars", {}).items()}
+    return [*VALUES_HINT, *([f"[vars] of the file: {pairs_text(variables)}"] if variables else [])]
+
+
 def values_now(tasks: Sequence[Mapping[str, Any]]) -> str:
     """What these tasks (answers to `show`) have in common, as it would be typed."""
     first, *others = ({**task["params"], **task.get("given", {})} for task in tasks)
