@@ -97,9 +97,8 @@ def _instead(row: TaskRow) -> str:
     if row.gone:
         return f"is {row.state}, and not in the task file any more: nothing runs it again"
     if row.state in DONE:
-        done = (
-            "was done earlier" if row.state == "cached" else f"has succeeded: attempt {row.attempt}, {time_text(row)}"
-        )
+        earlier = f"was {row.reason or 'done earlier'}"
+        done = earlier if row.state == "cached" else f"has succeeded: attempt {row.attempt}, {time_text(row)}"
         return done + _outdated(row)
     if row.state == "cancelled":
         return f"was cancelled: `gpudeck retry {row.name}` runs it again"

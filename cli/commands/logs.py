@@ -299,7 +299,8 @@ def _show(command: Command, row: TaskRow, feed: Feed) -> bool:
     if number > row.attempt:
         raise UsageError(f"{name} has {plural(row.attempt, 'attempt')}, and not attempt {number}")
     if not number:
-        say(f"{name} has not run: it is {row.state}")
+        other = f", {field_text(row.reason)}" if row.state == "cached" and row.reason else ""
+        say(f"{name} has not run: it is {row.state}{other}")
         return False
     running = number == row.attempt and row.state in ACTIVE
     if not feed.open(number, last):

@@ -101,7 +101,7 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             task.result = fact.fingerprint
             task.done_wall = fact.wall or deck.run.started_wall
             deck.prove(task)
-            deck.move(task, Cached(fact.why))
+            deck.move(task, Cached(fact.why, fact.done_as))
             count_settled(deck, task)
             if fact.why == "outputs":
                 note_earlier(deck, task.name, fact.fingerprint)

@@ -8,7 +8,7 @@ from typing import assert_never
 from . import events as e
 from .apply_run import count_settled, unsettle
 from .budget import cards
-from .deck import Deck, Success, Task
+from .deck import Deck, DoneAs, Success, Task
 from .learned import SEEN_S
 from .node_faults import start_failed
 from .phases import (
@@ -308,7 +308,8 @@ def keep_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
     deck.successes[name] = Success(fingerprint, wall)
     task = deck.by_name.get(name)
     if task is None or task.gone or task.spec.fingerprint != fingerprint:
-        deck.by_fingerprint[fingerprint] = max(wall, deck.by_fingerprint.get(fingerprint, 0.0))
+        done = DoneAs(wall, name)
+        deck.by_fingerprint[fingerprint] = max(done, deck.by_fingerprint.get(fingerprint, done))
 
 
 def learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:

@@ -301,6 +301,8 @@ class TaskCached:
     at: float
     wall: float = 0.0
     """When it was done, as far as that is known; 0: the fact does not tell."""
+    done_as: str = ""
+    """The other name under which it was done; empty: its own, or nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,6 +174,8 @@ class Cached:
     """Done earlier; nothing ran in this run."""
 
     why: str
+    done_as: str = ""
+    """The other name under which it was done."""
 
 
 @dataclass(frozen=True, slots=True)

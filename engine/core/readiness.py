@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .deck import Deck, Task
+from .deck import Deck, DoneAs, Task
 from .events import TaskCached
 from .gates import GateState
 from .output_history import OutputAttempt, doubt
@@ -66,15 +66,15 @@ def has_succeeded(task: Task) -> bool:
     return isinstance(task.phase, (Succeeded, Cached)) and task.result == task.spec.fingerprint
 
 
-def success_of(deck: Deck, task: Task) -> float | None:
-    """Wall time of a success of this very work, under this name or another; None: there is none, or an attempt that
+def success_of(deck: Deck, task: Task) -> DoneAs | None:
+    """The success of this very work, under this name or another; None: there is none, or an attempt that
     did not succeed came after it and may have spoilt what it left."""
     work = task.spec.fingerprint
     if task.unfinished == work:
         return None
     success = deck.successes.get(task.name)
     if success is not None and success.fingerprint == work and not task.unfinished:
-        return success.wall
+        return DoneAs(success.wall, task.name)
     return deck.by_fingerprint.get(work)
 
 
@@ -87,11 +87,11 @@ def cached_now(deck: Deck, task: Task, at: float) -> TaskCached | bool | None:
     """Whether a task that arrives is done: the fact, None when it is not, True when its outputs must be looked at."""
     if task.decided or task.forced or "all" in deck.run.takes or not deck.settings.skip_existing:
         return None
-    wall = success_of(deck, task)
-    if wall is not None:
-        if is_older(task, wall) and "stale" in deck.run.takes:
+    done = success_of(deck, task)
+    if done is not None:
+        if is_older(task, done.wall) and "stale" in deck.run.takes:
             return None
-        return True if task.spec.outputs else TaskCached(task.name, task.spec.fingerprint, "journal", at, wall)
+        return True if task.spec.outputs else _cached(task, done, at)
     return True if task.spec.outputs and task.name not in deck.known else None
 
 
@@ -100,7 +100,8 @@ def outputs_doubt(
 ) -> str:
     """Why the outputs of a task, though they are there, are no result; "" where they are. *others*: other decks'
     attempts at them. *changed_wall*: when they changed last. *attempted*: its log folder holds an attempt."""
-    wall, spec = success_of(deck, task), task.spec
+    done, spec = success_of(deck, task), task.spec
+    wall = None if done is None else done.wall
     if wall is None and (attempted or task.name in deck.known):
         return "an attempt of it did not succeed, or left its logs and nothing else"
     own = deck.output_history.of(spec.outputs)
@@ -108,11 +109,15 @@ def outputs_doubt(
     return doubt(spec, wall, [*own, *others], changed_wall, filed)
 
 
+def _cached(task: Task, done: DoneAs, at: float) -> TaskCached:
+    other = "" if done.task == task.name else done.task
+    return TaskCached(task.name, task.spec.fingerprint, "journal", at, done.wall, other)
+
+
 def cached_by_outputs(deck: Deck, task: Task, at: float) -> TaskCached | None:
     """The same, once its outputs were looked at and found to be a result."""
-    wall = success_of(deck, task)
-    if wall is not None:
-        return TaskCached(task.name, task.spec.fingerprint, "journal", at, wall)
+    if (done := success_of(deck, task)) is not None:
+        return _cached(task, done, at)
     if is_older(task, deck.run.started_wall) and "stale" in deck.run.takes:
         return None
     return TaskCached(task.name, task.spec.fingerprint, "outputs", at, deck.run.started_wall)

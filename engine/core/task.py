@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .events import PLAIN, RetryOptions
 from .gates import Gate, Standing
@@ -41,6 +42,13 @@ STANDING_OF_PHASE: dict[type[Phase], Standing] = {
 class Success:
     fingerprint: str
     wall: float
+
+
+class DoneAs(NamedTuple):
+    """When some work was done, and under which name."""
+
+    wall: float
+    task: str
 
 
 @dataclass(slots=True, eq=False)

@@ -32,8 +32,9 @@ def is_pending(row: TaskRow) -> bool:
 
 
 def reason_text(row: TaskRow) -> str:
-    """Why its newest attempt ended so, "before: …" where another one follows; "" of what has succeeded."""
-    if row.state in DONE or not row.reason:
+    """Why its newest attempt ended so, "before: …" where another one follows; under which other name it was done; ""
+    of what has succeeded."""
+    if row.state == "succeeded" or not row.reason:
         return ""
     follows = (row.state in ACTIVE and row.kind) or row.state in ("waiting", "queued")
     return f"before: {row.reason}" if follows else row.reason

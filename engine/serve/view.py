@@ -16,7 +16,7 @@ from ..core.flags import count_flags, is_stale, take_flagged
 from ..core.forecast import Forecast
 from ..core.gates import GateState
 from ..core.marks import is_of_other_work
-from ..core.phases import NAMES, Backoff, Blocked, Failed, Phase, Unknown
+from ..core.phases import NAMES, Backoff, Blocked, Cached, Failed, Phase, Unknown
 from ..core.why_waiting import holds_back, sums
 from ..logs.described import describe
 from ..ports import Clock, GpuInfo
@@ -251,6 +251,8 @@ class DeckView:
 def _reason(phase: Phase, outcome: Outcome | None) -> str:
     if isinstance(phase, Unknown):
         return phase.why
+    if isinstance(phase, Cached):
+        return f"done as {phase.done_as}" if phase.done_as else ""
     return "" if outcome is None or outcome.ok else describe(outcome)
 
 

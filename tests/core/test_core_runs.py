@@ -11,6 +11,7 @@ from core_world import World, deck_file, done_world, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core.flags import flags
+from gpudeck.engine.core.phases import Cached
 from gpudeck.engine.core.spec import DeckSettings, Halt
 
 HEADLESS = ("failed", "changed", "stale")
@@ -114,7 +115,7 @@ def test_changed_work_waits_for_the_user_otherwise() -> None:
 def test_a_renamed_task_is_still_done() -> None:
     found = done(spec("a"))
     again(found, file=deck_file([spec("b", fingerprint="fp-a")]))
-    assert found.phase("b") == "cached"
+    assert found.task("b").phase == Cached("journal", "a")
 
 
 def test_a_success_whose_outputs_are_gone_runs_again() -> None:
