@@ -16,6 +16,7 @@ from ..core.apply import derive
 from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE, Backoff, Failed, Queued, Waiting
+from ..core.readiness import success_of
 from ..decks.cluster import submitted_note
 from ..decks.loading import restored
 from ..decks.offline import OfflineDeck, Standing, first_of, open_offline
@@ -127,11 +128,13 @@ class OfflineLook:
 
     @property
     def never_ran(self) -> list[str]:
-        """Tasks that have come into the file since the last run ended; what a halt has left is not told from them."""
+        """Tasks that have come into the file since the last run ended, and do other work than what has been done; what
+        a halt has left is not told from them."""
         deck = self.deck.deck
         if not deck.run.ended or deck.run.halted:
             return []
-        return [task.name for task in deck.tasks if task.selected and isinstance(task.phase, Waiting)]
+        new = (task for task in deck.tasks if task.selected and isinstance(task.phase, Waiting))
+        return [task.name for task in new if success_of(deck, task) is None]
 
     @property
     def waiting(self) -> list[str]:

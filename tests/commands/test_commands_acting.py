@@ -45,6 +45,13 @@ def test_retry_starts_an_engine_and_says_what_came_of_it(deck: Commanded) -> Non
 
 
 @at_desk(MIXED, NEW)
+async def test_what_has_only_another_name_is_no_new_task_of_the_file(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(MIXED.replace('"good"', '"renamed"'))
+    assert "new task" not in (await desk.command("retry", "bad")).err
+
+
+@at_desk(MIXED, NEW)
 async def test_a_retry_on_an_ended_run_starts_nothing_that_is_new_in_the_file(desk: Desk) -> None:
     assert await desk.run() == 1
     desk.write(EDITED)
