@@ -48,6 +48,8 @@ _ALONE = frozenset({"matrix", "shards", "nodes", "fingerprint_ignore"})
 """Keys that are the same for all tasks of an entry."""
 EXECUTED = ("command", "env", "distributed", "resume_command")
 """What the rungs of on_oom and on_timeout and the profiles of cards change."""
+_FORMS = {"metrics": "metrics.loss = { regex = 'loss: (\\S+)', best = \"min\" }"}
+"""How tables are written that people take for lists."""
 _GIVEN = (*EXECUTED, "resume_when", "outputs", "metrics", "progress")
 """In which values stand that a task is given in the place of the file's: which task it is, when its turn comes and what
 it needs of the box stays."""
@@ -317,7 +319,7 @@ class EntryKeys:
         """A merged key as one table, its values as written."""
         raw = self._raw[key]
         layers = raw if key in self.entry.apart and is_list(raw) else [raw]
-        tables = [kinds.table(_whole(layer, values)) for layer in layers]
+        tables = [kinds.table(_whole(layer, values), _FORMS.get(key, "")) for layer in layers]
         return {name: item for table in tables for name, item in table.items()}
 
     def _asked(self, table: Mapping[str, object], values: Values) -> Mapping[str, object]:

@@ -405,9 +405,10 @@ RUN_VARIABLE = "GPUDECK_RUN"
 """In the tasks of `gpudeck run`: which run it is, and in which boot of the box it was typed."""
 
 
-def table(value: object) -> Mapping[str, object]:
+def table(value: object, form: str = "") -> Mapping[str, object]:
+    """*form*: how it is written."""
     if not is_table(value):
-        raise BadValueError(f"must be a table, got {kind_of(value)}: {shown(value)}")
+        raise BadValueError(f"must be a table, got {kind_of(value)}: {f'write {form}' if form else shown(value)}")
     return value
 
 

@@ -59,6 +59,7 @@ KEYS = [
     ("progress = { regex = 'iter (\\d+):', totl = 5000 }", 'progress has the unknown key "totl": did you mean total?'),
     ('watch = { silent = "30m", action = "succeed" }', 'watch.action = "succeed" needs pattern: only a line can say that the work is done'),
     ('metrics.acc = "acc ([0-9.]+)"', 'metrics.acc needs to be told where it is found: { regex = \'…\' }, or { file = "…", key = "…" }'),
+    ('metrics = ["acc:max"]', "metrics must be a table, got a list: write metrics.loss = { regex = 'loss: (\\S+)', best = \"min\" }"),
     ('metrics.acc = { best = "max" }', "metrics.acc needs either regex, or file and key"),
     ('metrics.acc = { regex = "a", best = "highest" }', 'metrics.acc.best must be "max", "min" or "last", got "highest"'),
     ('watch = { silence = "3m" }', 'watch has the unknown key "silence": did you mean silent?'),
