@@ -111,9 +111,11 @@ def test_one_that_ignores_it_is_killed_after_the_grace(inside: Deck, box: Contai
 
 
 def test_one_that_a_command_started_by_itself_outlives_the_stop_and_that_is_told(inside: Deck, box: Containers) -> None:
-    deaf = "sh -c 'trap : TERM; echo up; while :; do sleep 0.1; done'"
+    deaf = "sh -c 'trap : USR1; echo up; while :; do sleep 0.1; done'"  # podman ends by TERM as it begins
     run = f"{box.program} run --rm --network host --name by-hand {IMAGE} {deaf}"
-    inside.write(f'[deck]\ngpus = "sim:1"\n[[task]]\nname = "typed"\ngrace = "1s"\ncommand = "{run}"\n')
+    inside.write(
+        f'[deck]\ngpus = "sim:1"\n[[task]]\nname = "typed"\ngrace = "1s"\nstop_signal = "USR1"\ncommand = "{run}"\n'
+    )
     engine = inside.start()
     until(lambda: inside.lines("logs/typed/attempt-1.log"))
     engine.signal(signal.SIGTERM)
