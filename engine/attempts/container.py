@@ -12,7 +12,7 @@ import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..core.spec import TaskSpec
 
@@ -23,6 +23,7 @@ BY_DAEMON = frozenset({"docker", "podman"})
 """Those that start a container's processes as no children of the client's."""
 _TYPED = re.compile(
     r"(?:^|[;&|(\n])\s*(?:(?:exec|sudo|time)\s+|\w+=\S*\s+)*(?:\S*/)?(docker|podman)\s(?:[^;&|\n]*\s)?run\s"
+    r"(?:[^;&|\n]*?--name[= ](?P<name>[\w.-]+)(?!\S))?"
 )
 _SHARED = "/dev/shm"
 """In which loaders of data and ranks hand tensors on: a container's own has 64 MB."""
@@ -58,13 +59,20 @@ def chosen(wanted: Program | Literal["auto"], environ: Mapping[str, str]) -> Pro
     return there[0] if there else None
 
 
-def typed_client(spec: TaskSpec) -> str:
-    """The program by which the task's own command starts a container: its processes are the daemon's, not the task's.
-    "" where it does not."""
+class Client(NamedTuple):
+    """What starts a container by hand: its processes are the daemon's, not the task's."""
+
+    program: str
+    container: str
+    """As the command names it; "": it does not."""
+
+
+def typed_client(spec: TaskSpec) -> Client | None:
+    """By which the task's own command starts a container."""
     command = spec.work.command
     text = command.replace("\\\n", " ") if isinstance(command, str) else " ".join(command)
     typed = None if spec.extras.image else _TYPED.search(text)
-    return "" if typed is None else typed[1]
+    return None if typed is None else Client(typed[1], typed["name"] or "")
 
 
 def visible_inside(visible: str, gpus: int) -> str:

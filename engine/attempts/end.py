@@ -60,9 +60,11 @@ def outlived(spec: TaskSpec, outcome: Outcome) -> str:
     """What to say of the end of an attempt that started a container by hand: a client that is killed hands that on to
     nobody. "" where nothing."""
     killed = outcome.signal == signal.SIGKILL or (outcome.exit_code == KILLED and outcome.reason in _STOPPED)
-    client = typed_client(spec) if killed else ""
-    tells = f"`{client} ps` tells whether its container goes on, `{client} rm -f NAME` ends that"
-    return f"KILL has ended {client}'s client alone: {tells}" if client else ""
+    if not killed or (client := typed_client(spec)) is None:
+        return ""
+    its, name = f"its container {client.container}".rstrip(), client.container or "NAME"
+    tells = f"`{client.program} ps` tells whether {its} goes on, `{client.program} rm -f {name}` ends that"
+    return f"KILL has ended {client.program}'s client alone: {tells}"
 
 
 class Ends:

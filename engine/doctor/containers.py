@@ -21,7 +21,7 @@ _NONE_SUCH = {"docker": "no such image", "podman": ""}
 def check_containers(tasks: Sequence[TaskSpec], settings: DeckSettings, base: Mapping[str, str]) -> Iterator[Finding]:
     """Nothing without containers. *base*: what attempts start from. Calls the program of tasks that have an image."""
     if settings.backend == "local":
-        clients = {program: task.name for task in reversed(tasks) if (program := typed_client(task))}
+        clients = {client.program: task.name for task in reversed(tasks) if (client := typed_client(task))}
         for program, task in clients.items():
             text = f"{task} calls {program} run: the container is not the task's own, and may outlive a stop"
             yield warn("container", text, "give the task the key image instead, or write --rm --init")

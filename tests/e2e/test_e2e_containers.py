@@ -119,7 +119,7 @@ def test_one_that_a_command_started_by_itself_outlives_the_stop_and_that_is_told
     engine = inside.start()
     until(lambda: inside.lines("logs/typed/attempt-1.log"))
     engine.signal(signal.SIGTERM)
-    engine.note(f"`{box.program} rm -f NAME` ends that")
+    engine.note(f"`{box.program} rm -f by-hand` ends that")
     engine.finish()
     assert box.there() == ["by-hand"]
 
