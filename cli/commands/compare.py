@@ -35,7 +35,7 @@ def run(command: Command) -> int:
     records, everything = Records(offline.logs, offline.journal), [*sides[0], *sides[1]]
     asked = asked_metrics(given.get("metric") or (), metrics_of(records, everything))
     first, second = (results_of(records, tasks, asked) for tasks in sides)
-    done = {result.task for result in succeeded([*first, *second])}
+    done = {result.task for result in succeeded([*first, *second], others=False)}
     first, second = ([result for result in side if result.task in done] for side in (first, second))
     found = compare(first, second, ways(everything, asked), over, paired=command.flag("paired"))
     if not found.rows:

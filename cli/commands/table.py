@@ -157,13 +157,14 @@ def _made_up(results: Sequence[Result], asked: Sequence[Asked], deck: Deck, reco
     return ", ".join(dict.fromkeys(found))
 
 
-def succeeded(results: Sequence[Result]) -> list[Result]:
-    """Says on stderr what it leaves out. Raises UsageError where nothing is left."""
+def succeeded(results: Sequence[Result], *, others: bool = True) -> list[Result]:
+    """Says on stderr what it leaves out. *others*: --all counts those. Raises UsageError where nothing is left."""
     done = [result for result in results if result.done]
     left_out = len(results) - len(done)
     if left_out:
         tasks, them = ("1 task that has", "it") if left_out == 1 else (f"{left_out} tasks that have", "them")
-        print(f"left out: {tasks} not succeeded (--all counts {them})", file=sys.stderr)
+        print(f"left out: {tasks} not succeeded" + (f" (--all counts {them})" if others else ""), file=sys.stderr)
     if not done:
-        raise UsageError("no task has succeeded yet: --all counts what the others have reported")
+        more = ": --all counts what the others have reported" if others else ""
+        raise UsageError(f"no task has succeeded yet{more}")
     return done

@@ -222,7 +222,7 @@ def _name(job: _Job, known: "Mapping[str, TaskRow]", new: Any) -> str:
 
 
 def _template(job: _Job) -> str:
-    pairs = [text.lstrip("+").partition("=")[::2] for text in sorted(job.overrides, key=lambda text: text.lstrip("+"))]
+    pairs = [text.partition("=")[::2] for text in sorted(job.overrides)]
     params = list(_params([f"{key}={value}" for key, value in pairs]))
     first = f"{job.config.hydra.job.name}-"
     if len(params) != len(pairs) or job.name != first + ",".join("=".join(pair) for pair in pairs):

@@ -85,6 +85,14 @@ def test_the_jobs_of_a_sweep_are_tasks_with_gpus_whose_results_come_back(project
     assert "| train-optimizer.lr=0.5 " in project.command("table", "--format", "md").out
 
 
+def test_jobs_of_overrides_that_the_config_does_not_have_belong_together(project: Deck) -> None:
+    assert sweep(project, "+fold=0,1").returncode == 0
+    rows = json.loads(project.command("ls", "--json").out)
+    assert [(row["name"], row["entry"]) for row in rows] == [
+        (f"train-+fold={fold}", "train-+fold={fold}") for fold in (0, 1)
+    ]
+
+
 def test_a_failed_job_raises_and_the_same_sweep_runs_only_what_failed_or_has_another_config(project: Deck) -> None:
     done = sweep(project, "seed=1,2")
     assert (done.returncode, "returned" in done.stdout) == (1, False)
