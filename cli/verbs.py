@@ -180,7 +180,7 @@ VERBS: dict[str, Verb] = {
             "two settings side by side: by how much they differ, how sure that is, how many more seeds would tell",
             "gpudeck compare method=adam method=sgd --over seed",
             (o.compare, o.json, *_SHOWS),
-            "other",
+            "select",
         ),
         Verb(
             "report",

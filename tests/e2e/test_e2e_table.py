@@ -55,6 +55,7 @@ def test_two_settings_are_compared_over_seeds(deck: Deck) -> None:
     deck.write(NOISY)
     deck.run()
     found = deck.command("compare", "method=base", "method=ours", "--over", "seed")
+    assert deck.command("compare", "tasks.toml", "method=base", "method=ours", "--over", "seed").out == found.out
     head, easy, hard = (line.split("  ") for line in found.out.splitlines())
     assert [word.strip() for word in head if word.strip()] == [
         "data", "spread", "metric", "method=base", "method=ours", "difference", "95 %",
