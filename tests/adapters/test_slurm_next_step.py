@@ -177,7 +177,7 @@ TABLE: dict[str, tuple[dict[str, Any], object]] = {
     ),
     # what was given up
     "a job of what was given up may turn up": ({"stage": "void", "claim": "void"}, "wait"),
-    "another job has its number by now": ({"stage": "void", "id": "7", "claim": "void", "renumbered": True}, "forget"),
+    "another job has its number by now": ({"stage": "void", "id": "7", "claim": "void", "renumbered": True}, "wait"),
     "it leaves the queue": ({"stage": "void", "id": "7", "claim": "void"}, "cancel"),
     "it is still there": (
         {"stage": "void", "id": "7", "claim": "void", "cancelled_at": 950.0, "listed_at": 999.0}, "cancel",

@@ -175,6 +175,32 @@ async def test_another_job_that_was_given_the_number_since_is_not_cancelled(rig:
 
 
 @on_paper
+async def test_a_job_stopped_while_an_old_queue_shows_anothers_of_its_number_never_runs(rig: PaperRig):
+    """A cached squeue may be older than the controller's loss of its state, and so than the job."""
+    token, number = await rig.submitted()
+    rig.slurm.row(number, "PENDING", text=f"gpudeck {'f' * 24}")
+    await rig.looks()
+    rig.stop(token, grace_s=0)
+    await rig.gone_in_time(token)
+    await rig.looks(20)
+    assert rig.said(token, "claim") == "void"
+
+
+@on_paper
+async def test_a_job_that_the_queue_shows_as_its_own_again_is_cancelled(rig: PaperRig):
+    token, number = await rig.running()
+    own = (rig.slurm.folder / "queue" / number).read_text().split("|")[5]
+    rig.slurm.row(number, "RUNNING", text=f"gpudeck {'f' * 24}")
+    await rig.looks()
+    rig.slurm.row(number, "RUNNING", text=own)
+    await rig.looks()
+    rig.stop(token, grace_s=0)
+    await rig.later(30)
+    await rig.looks(5)
+    assert rig.slurm.calls("scancel") != []
+
+
+@on_paper
 async def test_a_job_that_comes_back_into_the_queue_has_not_vanished(rig: PaperRig):
     token, number = await rig.submitted()
     await rig.looks()

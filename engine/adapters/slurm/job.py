@@ -166,7 +166,8 @@ class Job:
         """Whether the queue tells anything of it that matters."""
         if self.stage != "void":
             return self.live
-        return self.seen.over_since is None if self.id else now - self.since < _TURNS_UP_S
+        turns_up = not self.id or self.seen.renumbered
+        return now - self.since < _TURNS_UP_S if turns_up else self.seen.over_since is None
 
     def see_row(self, row: SlurmJob, now: float) -> bool:
         """A line of the queue is about it. Whether its state is another than before."""

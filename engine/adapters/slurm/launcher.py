@@ -426,7 +426,7 @@ class SlurmLauncher:
             self._warn_of(job, row)
         tokens = {row.id: row.token for row in queue.changed if row.token}
         for job in list(self._jobs.values()):
-            job.seen.renumbered = job.seen.renumbered or tokens.get(job.id, job.token) != job.token
+            job.seen.renumbered = tokens[job.id] != job.token if job.id in tokens else job.seen.renumbered
             job.see_queue(queue, asked_at)
             if job.seen.absent is not None or job.stage == "void":
                 self._step(job)

@@ -149,10 +149,8 @@ def _stays(job: Job) -> bool:
 def _out_of_queue(job: Job) -> Step:
     """Nothing of it runs: its job, if there is one, leaves the queue. Until then its claim must stay."""
     seen, asked_at = job.seen, job.cancelled_at
-    if not job.id:
+    if not job.id or seen.renumbered:  # its own left with the controller's state, unless squeue shows an older one
         return "wait"
-    if seen.renumbered:  # its own left with the controller's state
-        return "forget"
     if asked_at is None:
         return "cancel" if seen.over_since is None else "wait"
     if asked_at != float("inf") and seen.over_since is not None:
