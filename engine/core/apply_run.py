@@ -63,6 +63,7 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
     deck.unopened = True
     for task in deck.tasks:
         if not task.selected:
+            renew(task)  # it may be left out since later in this run, and have begun in it
             done = task.left_out_done
             stand_in(deck, task, good=success_of(deck, task) is not None if done is None else done)
         elif isinstance(task.phase, ACTIVE):
@@ -116,11 +117,16 @@ def _leave_as_before(deck: Deck) -> None:
     deck.taken_up.clear()
 
 
-def fresh(task: Task) -> None:
+def renew(task: Task) -> None:
     """A new budget: retries, rungs and free requeues as on the first day."""
     task.retries_used = task.oom_ends = task.free_requeues = task.joined_requeues = task.quarantine_requeues = 0
     task.port_retries = task.node_retries = task.timeout_ends = 0
     task.avoid = task.avoid_nodes = _NOTHING
+
+
+def fresh(task: Task) -> None:
+    """The same, and nothing that was said about it before."""
+    renew(task)
     task.entry.failed_starts.clear()
     task.again = PLAIN
     task.act = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from core_world import World, spec, world
 
@@ -24,6 +26,17 @@ def fails(found: World, name: str = "a", code: int | None = 1) -> str:
 def test_retries_are_used_up() -> None:
     found = world(spec("a", retries=2))
     assert [fails(found) for _ in range(3)] == ["running", "running", "failed"]
+
+
+def test_one_that_is_left_out_while_it_runs_has_spent_nothing_on_the_runs_before() -> None:
+    found = world(spec("a", retries=2), spec("b", gpus=0))
+    for _ in range(3):
+        fails(found)
+    found.end("b")
+    found.begin()
+    found.restart(file=replace(found.file, selected=frozenset(("b",))))
+    found.end("a", 1)
+    assert found.phase("a") == "backoff"
 
 
 @pytest.mark.parametrize(
