@@ -31,6 +31,7 @@ from gpudeck.engine.core.events import (
     TaskHeld,
     TaskRetried,
 )
+from gpudeck.engine.core.fit import starts_barred
 from gpudeck.engine.core.phases import Queued
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import Budget, DeckFile, DeckSettings, Resources, TaskSpec
@@ -120,8 +121,7 @@ def _crowded(box: Simulated, settings: DeckSettings, specs: Mapping[str, Mapping
 def asked_for(deck: Deck, now: float) -> set[str]:
     """GPUs of which a task of this deck that is next needs one, and could have any."""
     waiting = [deck.tasks[index] for index in deck.next_tasks if isinstance(deck.tasks[index].phase, Queued)]
-    shut = deck.paused or deck.run.halted or deck.run.ended or deck.stopping or deck.unwritable or deck.quiet
-    if not waiting or shut or deck.settings.keep_free or now < deck.no_starts_until:
+    if not waiting or starts_barred(deck, now) is not None or deck.settings.keep_free:
         return set()
     if not any(
         task.decided and not (task.held or task.avoid) and task.spec.resources == Resources(1) for task in waiting
