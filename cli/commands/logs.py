@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
+from msgspec import structs
+
 from ...engine.adapters.inotify import LOOK_S, Writes
 from ...engine.adapters.state.mounts import on_network
 from ...engine.client.connection import Connection, Gone
@@ -266,7 +268,7 @@ def run(command: Command) -> int:
     given, follow = command.given, command.flag("follow")
     place = Place.of(command)
     found = look(place)
-    rows = some_rows(found, command.words) if command.words else [row for row in found.rows(()) if row.state in ACTIVE]
+    rows = _named(found, command.words) if command.words else [row for row in found.rows(()) if row.state in ACTIVE]
     if not rows:
         place.say("nothing runs: `gpudeck logs state:failed` shows what failed, `gpudeck logs NAME` a task")
         return 1
@@ -277,8 +279,9 @@ def run(command: Command) -> int:
     names = [row.name for row in rows]
     printer = Printer(sys.stdout.buffer, names, colour=screen.colour, columns=screen.columns, follow=follow)
     err, rank = command.flag("err"), given.get("rank") or 0
-    feeds = {row.name: Feed(row.name, logs, printer, err=err, rank=rank) for row in rows}
-    shown = [_show(command, row, feeds[row.name]) for row in rows]
+    told = {row.name: row if given.get("attempt") else _done_by(row) for row in rows}
+    feeds = {name: Feed(row.name, logs, printer, err=err, rank=rank) for name, row in told.items()}
+    shown = [_show(command, row, feeds[name]) for name, row in told.items()]
     if follow:
         following = Following(place, feeds, printer, attempt=given.get("attempt"))
         try:
@@ -292,6 +295,27 @@ def run(command: Command) -> int:
     return 0 if any(shown) or any(feed.attempt for feed in feeds.values()) else 1
 
 
+def _named(found: Look, words: Sequence[str]) -> list[TaskRow]:
+    """Raises UsageError where they mean none: of tasks that left the file, too, the logs stay."""
+    try:
+        return some_rows(found, words)
+    except UsageError as error:
+        logs = found.logs()
+        left = [logs.paths(word, number, False).out for word in words if (number := logs.highest(word))]
+        raise UsageError(
+            f"{error}; the file has no such task any more: {', '.join(left)}" if left else str(error)
+        ) from error
+
+
+def _done_by(row: TaskRow) -> TaskRow:
+    """Where its work was done under another name it is told as what did it."""
+    if row.done_by is None:
+        return row
+    name, attempt = row.done_by
+    say(f"{field_text(row.name)} was done as {field_text(name)}: this is its log")
+    return structs.replace(row, name=name, attempt=attempt)
+
+
 def _show(command: Command, row: TaskRow, feed: Feed) -> bool:
     """The last lines of a task's log; False: there is none."""
     name, follow, last = field_text(row.name), command.flag("follow"), command.given.get("lines", 40)
@@ -299,8 +323,7 @@ def _show(command: Command, row: TaskRow, feed: Feed) -> bool:
     if number > row.attempt:
         raise UsageError(f"{name} has {plural(row.attempt, 'attempt')}, and not attempt {number}")
     if not number:
-        other = f", {field_text(row.reason)}" if row.state == "cached" and row.reason else ""
-        say(f"{name} has not run: it is {row.state}{other}")
+        say(f"{name} has not run: it is {row.state}")
         return False
     running = number == row.attempt and row.state in ACTIVE
     if not feed.open(number, last):

@@ -113,6 +113,7 @@ def _attempt(attempt: dict[str, Any]) -> list[Line]:
     ok, record = attempt["kind"] == "ok", read_record(attempt["json"])
     parts = [
         f"attempt {attempt['number']}",
+        f"done as {field_text(attempt['done_as'])}" if attempt["done_as"] else "",
         "ok" if ok else field_text(attempt["reason"]),
         duration(attempt["duration_s"]),
         _place(attempt, record),

@@ -13,7 +13,7 @@ from . import events as e
 from .apply_acts import remember, remember_mark, remember_pause, taken_back
 from .apply_attempt import attempt_fact, keep_success, note_earlier, probes_no_more, ready
 from .apply_run import count_settled, fresh, gpu_fact, rebooted, run_ended, run_started, unsettle
-from .deck import Deck, Task
+from .deck import Deck, Success, Task
 from .events import AttemptStarting, Fact
 from .phases import FINAL, QUEUED, WAITING, Backoff, Cached, Cancelled, Queued, Succeeded
 from .readiness import spread
@@ -101,7 +101,7 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             task.result = fact.fingerprint
             task.done_wall = fact.wall or deck.run.started_wall
             deck.prove(task)
-            deck.move(task, Cached(fact.why, fact.done_as))
+            deck.move(task, Cached(fact.why, fact.done_as, fact.attempt))
             count_settled(deck, task)
             if fact.why == "outputs":
                 note_earlier(deck, task.name, fact.fingerprint)
@@ -155,7 +155,7 @@ def _accepted(deck: Deck, task: Task, fact: e.TaskAccepted) -> None:
     if task.unfinished:
         task.unfinished = fact.fingerprint
     if isinstance(task.phase, (Succeeded, Cached)):
-        keep_success(deck, task.name, fact.fingerprint, fact.wall)
+        keep_success(deck, task.name, Success(fact.wall, *task.made_by, fact.fingerprint))
         task.done_wall = fact.wall
     if not deck.replaying:
         deck.marks.follow(task)

@@ -8,7 +8,7 @@ from typing import assert_never
 from . import events as e
 from .apply_run import count_settled, unsettle
 from .budget import cards
-from .deck import Deck, DoneAs, Success, Task
+from .deck import Deck, Success, Task
 from .learned import SEEN_S
 from .node_faults import start_failed
 from .phases import (
@@ -287,29 +287,24 @@ def learn_success(deck: Deck, fact: e.AttemptEnded) -> None:
     deck.known.add(fact.task)
     if not fact.outcome.ok:
         return
-    note_success(deck, fact.task, fact.fingerprint, fact.wall)
-
-
-def note_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
-    keep_success(deck, name, fingerprint, wall)
-    task = deck.by_name.get(name)
+    keep_success(deck, fact.task, Success(fact.wall, fact.task, fact.attempt, fact.fingerprint))
+    task = deck.by_name.get(fact.task)
     if task is not None:
-        deck.marks.succeeded(task, wall, deck.tasks)
+        deck.marks.succeeded(task, fact.wall, deck.tasks)
 
 
 def note_earlier(deck: Deck, name: str, fingerprint: str) -> None:
     """Its outputs tell that it was done before this run; when, nobody knows, so nothing becomes stale by it."""
-    keep_success(deck, name, fingerprint, deck.run.started_wall)
+    keep_success(deck, name, Success(deck.run.started_wall, name, 0, fingerprint))
 
 
-def keep_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
+def keep_success(deck: Deck, name: str, success: Success) -> None:
     """Under another name it counts only where the name is gone or now means other work: a renamed task is still done,
     two tasks with the same command are two tasks."""
-    deck.successes[name] = Success(fingerprint, wall)
-    task = deck.by_name.get(name)
-    if task is None or task.gone or task.spec.fingerprint != fingerprint:
-        done = DoneAs(wall, name)
-        deck.by_fingerprint[fingerprint] = max(done, deck.by_fingerprint.get(fingerprint, done))
+    deck.successes[name] = success
+    task, work = deck.by_name.get(name), success.fingerprint
+    if task is None or task.gone or task.spec.fingerprint != work:
+        deck.by_fingerprint[work] = max(success, deck.by_fingerprint.get(work, success))
 
 
 def learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:

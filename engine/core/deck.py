@@ -38,7 +38,6 @@ from .phases import (
 from .queue import Key, Queue, Shape, length_class
 from .spec import DeckSettings, TaskSpec
 from .task import STANDING_OF_PHASE as STANDING_OF_PHASE
-from .task import DoneAs as DoneAs
 from .task import Run as Run
 from .task import Success as Success
 from .task import Task as Task
@@ -127,8 +126,8 @@ class Deck:
     successes: dict[str, Success] = field(default_factory=dict[str, Success])
     output_history: OutputHistory = field(default_factory=OutputHistory)
     """Attempts of all tasks, also such as have left the file, by their outputs."""
-    by_fingerprint: dict[str, DoneAs] = field(default_factory=dict[str, DoneAs])
-    """Wall time of the newest success under each fingerprint by a name that is gone or now means other work."""
+    by_fingerprint: dict[str, Success] = field(default_factory=dict[str, Success])
+    """The newest success under each fingerprint by a name that is gone or now means other work."""
     shared_outputs: set[str] = field(default_factory=set[str])
     """Outputs that not only one task has."""
     known: set[str] = field(default_factory=set[str])

@@ -303,6 +303,8 @@ class TaskCached:
     """When it was done, as far as that is known; 0: the fact does not tell."""
     done_as: str = ""
     """The other name under which it was done; empty: its own, or nobody knows."""
+    attempt: int = 0
+    """Which did it; 0: nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

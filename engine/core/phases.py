@@ -176,6 +176,8 @@ class Cached:
     why: str
     done_as: str = ""
     """The other name under which it was done."""
+    attempt: int = 0
+    """Which did it, under that name or its own; 0: nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .deck import Deck, DoneAs, Task
+from .deck import Deck, Success, Task
 from .events import TaskCached
 from .gates import GateState
 from .output_history import OutputAttempt, doubt
@@ -66,7 +66,7 @@ def has_succeeded(task: Task) -> bool:
     return isinstance(task.phase, (Succeeded, Cached)) and task.result == task.spec.fingerprint
 
 
-def success_of(deck: Deck, task: Task) -> DoneAs | None:
+def success_of(deck: Deck, task: Task) -> Success | None:
     """The success of this very work, under this name or another; None: there is none, or an attempt that
     did not succeed came after it and may have spoilt what it left."""
     work = task.spec.fingerprint
@@ -74,7 +74,7 @@ def success_of(deck: Deck, task: Task) -> DoneAs | None:
         return None
     success = deck.successes.get(task.name)
     if success is not None and success.fingerprint == work and not task.unfinished:
-        return DoneAs(success.wall, task.name)
+        return success
     return deck.by_fingerprint.get(work)
 
 
@@ -109,9 +109,9 @@ def outputs_doubt(
     return doubt(spec, wall, [*own, *others], changed_wall, filed)
 
 
-def _cached(task: Task, done: DoneAs, at: float) -> TaskCached:
+def _cached(task: Task, done: Success, at: float) -> TaskCached:
     other = "" if done.task == task.name else done.task
-    return TaskCached(task.name, task.spec.fingerprint, "journal", at, done.wall, other)
+    return TaskCached(task.name, task.spec.fingerprint, "journal", at, done.wall, other, done.attempt)
 
 
 def cached_by_outputs(deck: Deck, task: Task, at: float) -> TaskCached | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from .events import (
     AttemptEnded,
@@ -17,19 +16,10 @@ from .events import (
     RunStarted,
     ShardsFixed,
     StartRevoked,
-    TaskAccepted,
-    TaskCached,
 )
 
 AttemptKey = tuple[str, int]
 """Task and number of an attempt."""
-
-
-class Made(NamedTuple):
-    """A result: what it counts as, and the attempt that made it, maybe of another task."""
-
-    fingerprint: str
-    attempt: AttemptKey
 
 
 @dataclass(slots=True)
@@ -55,10 +45,6 @@ class Recorded:
     """A cluster's ids of attempts."""
     tokens: set[str] = field(default_factory=set[str])
     """Of every start, also of those that were taken back."""
-    results: dict[str, Made] = field(default_factory=dict[str, Made])
-    """By task, what its newest result is of."""
-    _by_work: dict[str, AttemptKey] = field(default_factory=dict[str, AttemptKey])
-    """By fingerprint, the newest attempt that succeeded with this work, under whatever name."""
 
     @property
     def ran_on_gpus(self) -> bool:
@@ -85,14 +71,6 @@ class Recorded:
             case AttemptEnded():
                 self.ends[fact.task, fact.attempt] = fact
                 self.lasting.pop(fact.task, None)
-                if fact.outcome.ok:
-                    self._made(fact.task, fact.fingerprint, (fact.task, fact.attempt))
-            case TaskCached():
-                made = self.results.get(fact.task)
-                if made is None or made.fingerprint != fact.fingerprint:
-                    self._made(fact.task, fact.fingerprint, self._by_work.get(fact.fingerprint))
-            case TaskAccepted() if fact.task in self.results:
-                self._made(fact.task, fact.fingerprint, self.results[fact.task].attempt)
             case StartRevoked():
                 key = fact.task, fact.attempt
                 self.starts.pop(key, None)
@@ -109,14 +87,6 @@ class Recorded:
                 self.shards[fact.entry] = fact.shards
             case _:
                 pass
-
-    def _made(self, task: str, fingerprint: str, attempt: AttemptKey | None) -> None:
-        """*attempt*: None: files alone tell of the result, and nobody knows what made them."""
-        if attempt is None:
-            self.results.pop(task, None)
-        else:
-            self.results[task] = Made(fingerprint, attempt)
-            self._by_work[fingerprint] = attempt
 
 
 def recorded(facts: Iterable[Fact]) -> Recorded:

@@ -38,17 +38,13 @@ STANDING_OF_PHASE: dict[type[Phase], Standing] = {
 """How a task counts for those that wait for it; every other phase is pending."""
 
 
-@dataclass(frozen=True, slots=True)
-class Success:
-    fingerprint: str
-    wall: float
-
-
-class DoneAs(NamedTuple):
-    """When some work was done, and under which name."""
+class Success(NamedTuple):
+    """Work that was done: when, under which name, by which attempt (0: nobody knows), and which work."""
 
     wall: float
     task: str
+    attempt: int
+    fingerprint: str
 
 
 @dataclass(slots=True, eq=False)
@@ -144,6 +140,13 @@ class Task:
         if attempt is None or attempt.spec is None or attempt.fingerprint != self.spec.fingerprint:
             return begun
         return self.spec.asking(attempt.rung, attempt.timeout_rung).policy.for_one_begun_under(begun)
+
+    @property
+    def made_by(self) -> tuple[str, int]:
+        """Under which name its work was done, and by which attempt; 0: by none that is known."""
+        if isinstance(self.phase, Cached) and self.phase.attempt:
+            return self.phase.done_as or self.name, self.phase.attempt
+        return self.name, next((ended.number for ended in reversed(self.ended) if ended.outcome.ok), 0)
 
     def attempt(self) -> Attempt | None:
         """The attempt that lasts now."""

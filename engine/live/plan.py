@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
@@ -76,6 +76,8 @@ class FilePlan:
     """The tasks stand in another order."""
     renamed: tuple[tuple[str, str], ...] = ()
     """Of those above: a task, and under which name its work was done, or runs, so that it counts for it."""
+    named_in_it: tuple[tuple[str, str], ...] = ()
+    """The same where it counts for nothing, for the command has the name in it ({task})."""
 
     def __bool__(self) -> bool:
         return any(getattr(self, one.name) for one in fields(self)[2:])
@@ -95,6 +97,7 @@ def make_plan(deck: Deck, old: DeckFile, new: DeckFile, digest: str, settings_la
         settings_now=now,
         settings_later=later,
         renamed=_renamed(deck, new, [_name(item) for key in NEW_WORK for item in found.lists.get(key, ())]),
+        named_in_it=_named_in_it(deck, new, found.lists),
         reordered=names != sorted(names, key=lambda name: deck.by_name[name].index),
         **{name: tuple(items) for name, items in found.lists.items()},  # pyright: ignore[reportArgumentType]
     )
@@ -120,6 +123,22 @@ def _renamed(deck: Deck, new: DeckFile, names: Iterable[str]) -> tuple[tuple[str
                 before.setdefault(work, task.name)
     found = ((name, before[work]) for name, work in works.items() if name in wanted and work in before)
     return tuple((name, other) for name, other in found if name != other)
+
+
+def _named_in_it(deck: Deck, new: DeckFile, lists: Mapping[str, Sequence[Change | str]]) -> tuple[tuple[str, str], ...]:
+    """Tasks that are new, and finished ones that are gone, whose commands differ only by the names in them: the first
+    of one with the first of the other."""
+    before: dict[str, list[str]] = {}
+    for spec in (deck.by_name[_name(item)].spec for item in reversed(lists.get("gone_finished", ()))):
+        if spec.name in command_text(spec.work.command):
+            before.setdefault(_unnamed(spec), []).append(spec.name)
+    added = {_name(item) for item in lists.get("added", ())} if before else ()
+    works = ((spec.name, _unnamed(spec)) for spec in new.tasks if spec.name in added)
+    return tuple((name, before[work].pop()) for name, work in works if before.get(work))
+
+
+def _unnamed(spec: TaskSpec) -> str:
+    return command_text(spec.work.command).replace(spec.name, "{task}")
 
 
 class _Sorting:

@@ -75,6 +75,9 @@ def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str
         texts = [f"{name} (was {other})" for name, other in plan.renamed]
         same = _names(texts, named)
         found.append(f"{'the same work':<21} {same}: what was done, or runs, under the other name counts")
+    if plan.named_in_it:
+        texts = [f"{name} (was {other})" for name, other in plan.named_in_it]
+        found.append(f"{'other work':<21} {_names(texts, named)}: the command has the name in it, so it starts anew")
     found += [_setting(change, "now") for change in plan.settings_now]
     found += [_setting(change, "when the deck is opened again") for change in plan.settings_later]
     if plan.reordered:

@@ -42,6 +42,8 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Indices of the GPUs of its present or last attempt."""
     attempt: int = 0
     """Number of the newest attempt; 0: none yet."""
+    done_by: tuple[str, int] | None = None
+    """The other name under which its work was done, and the number of that attempt."""
     rung: int = 0
     """Of on_oom, what the newest attempt runs or ran on; 0: the command as written."""
     rungs: int = 0

@@ -169,7 +169,7 @@ _MOST_LINES = 24
 def gather(offline: OfflineDeck) -> Report:
     """Reads two small files for each attempt, and logs of failures."""
     deck, now = offline.deck, host.SystemClock().now().wall_s
-    reader, records = Attempts(offline), Records(offline.logs, offline.journal)
+    reader, records = Attempts(offline), Records(offline.logs)
     attempts = list(reader.all())
     names = metrics_of(records, deck.tasks)
     results = results_of(records, deck.tasks, [Asked(name, None) for name in names])

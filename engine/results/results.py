@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from ..attempts.record import given_in, is_simulated, read_record
 from ..core.deck import Task
 from ..core.phases import NAMES, Cached, Succeeded
-from ..core.recorded import AttemptKey, Recorded
+from ..core.recorded import AttemptKey
 from ..core.spec import Metric
 from ..errors import UsageError
 from ..logs.curves import guesses
@@ -79,8 +79,8 @@ class Records:
     """attempt-N.json of tasks, by the newest attempt that succeeded, else the newest; each read once. Of work that was
     done under another name it is the attempt that did it."""
 
-    def __init__(self, logs: LogFolder, journal: Recorded) -> None:
-        self._logs, self._journal = logs, journal
+    def __init__(self, logs: LogFolder) -> None:
+        self._logs = logs
         self._records: dict[str, tuple[AttemptKey, dict[str, Any]]] = {}
         self._scores: dict[str, dict[str, dict[str, float]]] = {}
 
@@ -157,12 +157,10 @@ class Records:
         return found
 
     def _attempt(self, task: Task) -> AttemptKey:
-        made = self._journal.results.get(task.name) if isinstance(task.phase, Cached) else None
-        if made is not None and made.fingerprint == task.result:
-            return made.attempt
-        succeeded = [end.number for end in task.ended if end.outcome.ok]
+        if task.made_by[1]:
+            return task.made_by
         try:
-            return task.name, succeeded[-1] if succeeded else task.attempts or self._logs.highest(task.name)
+            return task.name, task.attempts or self._logs.highest(task.name)
         except OSError:
             return task.name, 0
 

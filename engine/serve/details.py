@@ -15,7 +15,7 @@ from ..core.devices import mixed_in_words
 from ..core.explain import explain
 from ..core.fit import memory_in_words
 from ..core.flags import flags
-from ..core.phases import NAMES
+from ..core.phases import NAMES, Ended
 from ..core.spec import Command, Metric, TaskSpec, Work
 from ..logs.described import describe
 from ..logs.failure import hint_of
@@ -32,6 +32,8 @@ _OURS = OWN_VARIABLES | {RUN_VARIABLE}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AnyAttempt:
     number: int
+    done_as: str = ""
+    """The other name whose attempt it is, which did this work; empty: its own."""
     gpus: tuple[int, ...]
     log: str
     err: str
@@ -125,7 +127,7 @@ class TaskDetails:
     """What keeps it from starting, the most telling first."""
     running: RunningDetails | None
     attempts: tuple[AttemptDetails, ...]
-    """Those that are over, oldest first."""
+    """Those that are over, oldest first; last the one that did its work under another name."""
     launch: ShownLaunch | None = None
     """What starts its processes; None: `command` is executed itself."""
     gpu_memory: str = ""
@@ -184,7 +186,7 @@ def details_of(
         retried_not_on=tuple(str(index_of.get(uuid, uuid)) for uuid in task.again.not_on),
         waits_for=tuple(obstacle.text for obstacle in explain(deck, task, at, hour)),
         running=_running(deck, task, paths, index_of, at, hide),
-        attempts=_attempts(task, paths, index_of, hide),
+        attempts=_attempts(deck, task, paths, index_of, hide),
         gpu_memory=memory_in_words(deck, task),
         image=spec.extras.image,
         container=planner.container(spec),
@@ -241,14 +243,19 @@ def _running(
 
 
 def _attempts(
-    task: Task, paths: Callable[[str, int], AttemptPaths], index_of: Mapping[str, int], hide: Callable[[str], str]
+    deck: Deck,
+    task: Task,
+    paths: Callable[[str, int], AttemptPaths],
+    index_of: Mapping[str, int],
+    hide: Callable[[str], str],
 ) -> tuple[AttemptDetails, ...]:
     found: list[AttemptDetails] = []
-    for ended in task.ended:
-        files, spec = paths(task.name, ended.number), task.spec.on_card(ended.card_mib)
+    for name, ended in _ended(deck, task):
+        files, spec = paths(name, ended.number), task.spec.on_card(ended.card_mib)
         found.append(
             AttemptDetails(
                 number=ended.number,
+                done_as="" if name == task.name else name,
                 reason=describe(ended.outcome),
                 kind=ended.outcome.reason,
                 exit_code=ended.outcome.exit_code,
@@ -269,6 +276,15 @@ def _attempts(
             )
         )
     return tuple(found)
+
+
+def _ended(deck: Deck, task: Task) -> list[tuple[str, Ended]]:
+    """Its own, and last, in the place of its own with that number, the one that did its work under another name."""
+    name, number = task.made_by
+    other = deck.by_name.get(name)
+    known = deck.past.ended.get(name, ()) if other is None else other.ended
+    did = [(name, each) for each in known if each.number == number and name != task.name]
+    return [*((task.name, each) for each in task.ended if not did or each.number != number), *did]
 
 
 def _waits_on(deck: Deck, task: Task) -> tuple[str, ...]:

@@ -138,6 +138,7 @@ class DeckView:
             needs_gpus=gpus if isinstance(gpus := task.begun_spec.resources.gpus, int) else len(deck.gpus),
             gpus=self._gpus(attempt.gpus if attempt is not None else last.gpus if last is not None else ()),
             attempt=task.attempts,
+            done_by=task.made_by if task.made_by[0] != task.name else None,
             rung=attempt.rung if attempt is not None else last.rung if last is not None else 0,
             rungs=len(spec.ladder),
             timeout_rung=attempt.timeout_rung if attempt is not None else last.timeout_rung if last is not None else 0,

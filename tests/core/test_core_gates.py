@@ -178,7 +178,7 @@ def test_what_the_engine_found_of_a_left_out_task_goes_before_what_the_journal_s
     done: bool | None, phase: str
 ) -> None:
     found = world(spec("a", outputs=("/out",)), spec("b", needs=("a",)), selected=["b"], begin=False)
-    found.deck.successes["a"] = Success("fp-a", 0.0)
+    found.deck.successes["a"] = Success(0.0, "a", 1, "fp-a")
     found.task("a").left_out_done = done
     found.begin()
     assert found.phase("b") == phase

@@ -115,7 +115,7 @@ def test_changed_work_waits_for_the_user_otherwise() -> None:
 def test_a_renamed_task_is_still_done() -> None:
     found = done(spec("a"))
     again(found, file=deck_file([spec("b", fingerprint="fp-a")]))
-    assert found.task("b").phase == Cached("journal", "a")
+    assert found.task("b").phase == Cached("journal", "a", 1)
 
 
 def test_a_success_whose_outputs_are_gone_runs_again() -> None:

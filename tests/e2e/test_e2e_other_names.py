@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -175,3 +176,37 @@ def test_two_decks_with_other_outputs_are_warned_of_nothing(deck: Deck) -> None:
     assert "each writes over" not in deck.run("--name", "b").notes
     gate.let()
     first.finish()
+
+
+NAMED = """
+    [deck]
+    gpus = "none"
+    [[task]]
+    name = "{first}"
+    gpus = 0
+    command = "echo one"
+    [[task]]
+    name = "{second}"
+    gpus = 0
+    command = "echo two"
+"""
+
+
+@pytest.mark.parametrize("now", [("new", "b"), ("b", "a")], ids=["renamed", "names swapped"])
+def test_a_task_shows_the_log_of_the_work_that_was_done_under_another_name(deck: Deck, now: tuple[str, str]) -> None:
+    deck.write(NAMED.format(first="a", second="b"))
+    deck.run()
+    deck.write(NAMED.format(first=now[0], second=now[1]))
+    assert deck.run().states == dict.fromkeys(now, "cached")
+    shown = deck.command("logs", now[0])
+    assert (shown.out, f"{now[0]} was done as a" in shown.err) == ("one\n", True)
+    (told,) = json.loads(deck.command("show", now[0], "--json").out)["attempts"]
+    assert (told["done_as"], told["log"]) == ("a", str(deck.folder / "logs" / "a" / "attempt-1.log"))
+
+
+def test_the_log_of_a_task_that_left_the_file_is_named(deck: Deck) -> None:
+    deck.write(NAMED.format(first="a", second="b"))
+    deck.run()
+    deck.write(NAMED.format(first="new", second="b"))
+    asked = deck.command("logs", "a")
+    assert (asked.code, str(deck.folder / "logs" / "a" / "attempt-1.log") in asked.err) == (2, True)

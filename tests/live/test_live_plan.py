@@ -55,6 +55,12 @@ def test_the_line_of_finished_tasks_names_the_flag_that_keeps_their_results():
     assert words.lines(plan, keep=True)[0].endswith(kept)
 
 
+def test_a_new_name_that_the_command_has_in_it_is_told_to_start_anew():
+    old, new = ([spec(f"{kind}-{n}", work=Work(f"train --out {kind}-{n}")) for n in (1, 2)] for kind in ("a", "b"))
+    plan = plan_of(deck_file(*old, spec("c")), deck_file(*new, spec("d")), finished=("a-1", "a-2", "c"))
+    assert "b-1 (was a-1), b-2 (was a-2): the command has the name in it, so it starts anew" in words.lines(plan)[-1]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

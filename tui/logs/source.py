@@ -66,7 +66,7 @@ def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
         found[running["number"]] = (running["log"], running["err"], True)
     if not found:
         return None
-    number = attempt if attempt in found else max(found)
+    number = attempt if attempt in found else [*found][-1]
     out, err, lasts = found[number]
     paths = (("stdout", out),) if err == out else (("stdout", out), ("stderr", err))
     over = None if lasts else next(each for each in details["attempts"] if each["number"] == number)

@@ -65,7 +65,7 @@ class CursorLog:
     def follow(self) -> None:
         """Show the newest log of the task under the cursor. Cheap where that is shown."""
         row = self._screen.deck.row(self._cursor())
-        wanted = (row.name, row.attempt) if row is not None else ("", 0)
+        wanted = (row.name, _logged(row)) if row is not None else ("", 0)
         pending = row.pending if row is not None else ""
         if (wanted, pending) == (self._of, self._pending):
             return
@@ -77,7 +77,7 @@ class CursorLog:
 
     async def _show(self, row: TaskRow | None) -> None:
         """Another task's log does not stay under the name of *row* while its own is waited for."""
-        if row is None or not row.attempt:
+        if row is None or not _logged(row):
             self._view.show(None)
             return
         late = self._screen.set_timer(PATIENCE_S, lambda: self._none(row, WORDS))
@@ -87,7 +87,7 @@ class CursorLog:
             self._none(row, str(error))
         else:
             self._view.border_title = _title(self._screen.deck.row(row.name))
-            self._view.show(source_of(details, row.attempt))
+            self._view.show(source_of(details, _logged(row)))
             self._shown()
         finally:
             late.stop()
@@ -95,7 +95,7 @@ class CursorLog:
     def source(self, name: str) -> LogSource | None:
         """Where the newest log of a task is, if it is the one that is shown."""
         row, source = self._screen.deck.row(name), self._view.source
-        if row is None or source is None or (source.task, source.attempt) != (row.name, row.attempt):
+        if row is None or source is None or (source.task, source.attempt) != (row.name, _logged(row)):
             return None
         return source
 
@@ -108,11 +108,17 @@ class CursorLog:
         self._view.border_title = Content.assemble(_title(row), f" · {clean(why)}" if why else "")
 
 
+def _logged(row: TaskRow) -> int:
+    """The attempt whose log tells of it, maybe under another name; 0: there is none."""
+    return row.attempt if row.done_by is None else row.done_by[1]
+
+
 def _title(row: TaskRow | None) -> Content:
     """Whose log it is."""
     if row is None:
         return Content("")
     attempt = f" · attempt {row.attempt}" if row.attempt > 1 else "" if row.attempt else " · has not started"
+    attempt = attempt if row.done_by is None else f" · {clean(row.reason)}"
     pending = f" · pending: {clean(row.pending)}" if row.pending else ""
     return Content(clean(row.name) + attempt + pending)
 

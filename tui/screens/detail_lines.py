@@ -90,17 +90,21 @@ class Attempts:
         return [each["number"] for each in self.details["attempts"]] + ([running["number"]] if running else [])
 
     @property
+    def _newest(self) -> int:
+        return self.numbers[-1] if self.numbers else 0
+
+    @property
     def number(self) -> int:
         """Of the one that is looked at; 0: there is none."""
         numbers = self.numbers
-        return self.wanted if self.wanted in numbers else max(numbers, default=0)
+        return self.wanted if self.wanted in numbers else self._newest
 
     def forget(self) -> None:
         """It is about another task."""
         self.details, self.wanted = None, 0
 
     def look_at(self, number: int) -> None:
-        self.wanted = 0 if number == max(self.numbers, default=0) else number
+        self.wanted = 0 if number == self._newest else number
 
     def beside(self, step: int) -> int | None:
         """The attempt before (-1) or after (1) the one that is looked at; None: that is the first, or the newest."""
@@ -122,7 +126,7 @@ class Attempts:
         found = self._entry
         if found is None or self.details is None:
             return None
-        return order_of(self.details, *found, newest=found[0]["number"] == max(self.numbers), started=newest_started)
+        return order_of(self.details, *found, newest=found[0]["number"] == self._newest, started=newest_started)
 
     @property
     def _entry(self) -> tuple[Mapping[str, Any], bool] | None:
@@ -279,7 +283,8 @@ def attempts(known: Known, width: int, now_s: float) -> list[Line]:
         ok = each["kind"] == "ok"
         code = each["exit_code"]
         exit_text = f"  (exit {code})" if code and f"exit {code}" not in each["reason"] else ""
-        told: tuple[str, Tone] = ("ok", "good") if ok else (each["reason"] + exit_text, "bad")
+        good = f"ok, done as {clean(each['done_as'])}" if each.get("done_as") else "ok"
+        told: tuple[str, Tone] = (good, "good") if ok else (each["reason"] + exit_text, "bad")
         found.append(_attempt_line(known, each, told, duration(each["duration_s"]), width))
     return found
 
