@@ -4,6 +4,7 @@ systemd start."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 
@@ -13,6 +14,7 @@ from ..engine.adapters.state.sockets import listen
 from ..engine.client.attach import with_running
 from ..engine.client.detach import look_at_logout
 from ..engine.client.files import task_file
+from ..engine.client.place import Place
 from ..engine.command import Command
 from ..engine.decks.opening import OpenDeck, open_deck
 from ..engine.decks.options import Purpose, decode
@@ -23,6 +25,7 @@ from ..engine.headless.output import HeadlessOutput, LogOutput
 from ..engine.hints import Hints
 from ..engine.protocol.messages import reworded
 from .commands.attach import output_options
+from .commands.stop import make_way
 
 STATUS_PERIOD_S = 60.0
 """Between status lines in deck.log."""
@@ -32,6 +35,8 @@ def headless(command: Command) -> int:
     """Run a deck until nothing is left to run, and print what happens. Returns the exit code; raises DeckError."""
     path, given = task_file(command), command.options()
     as_root, takeover = command.flag("as_root"), command.flag("takeover")
+    with contextlib.suppress(EngineUnavailableError):  # which opening it tells in full
+        make_way(Place.of(command), always=True)
     try:
         opened = open_deck(path, given, os.environ, as_root=as_root, takeover=takeover)
     except TaskFileError as error:

@@ -156,6 +156,7 @@ class Engine:
                 select=lambda names: self._live.select(names),
                 variables=lambda: self._opened.file.vars,
                 taken=self._loop.taken,
+                clients=lambda: self._serving.clients,
             ),
         )  # fmt: skip
 

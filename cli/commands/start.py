@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 
-from ... import __version__
-from ...engine.client.attach import attach, has_engine
+from ...engine.client.attach import has_engine
 from ...engine.client.connection import Connection
 from ...engine.client.place import Place
 from ...engine.command import Command
@@ -17,14 +14,14 @@ from ...engine.protocol.wire import DeckHead
 from ...engine.taskfile.options import RunOptions
 from ...engine.text import field_text, names_text, plural
 from .screen import tell
-from .stop import stop_engine, wait_for_lock
+from .stop import make_way
 
 
 def run(command: Command) -> int:
     """Start an engine where none runs, and tell how the deck stands; the engine goes on."""
     place = Place.of(command)
     place.refuse_missing(command.file)
-    _make_way(place)
+    make_way(place)
     began = not has_engine(place.path, place.options)
     with place.start("start", quiet=True, change=True) as connection:
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
@@ -84,25 +81,6 @@ def _without_outputs(place: Place) -> list[str]:
     done = (task for task in deck.tasks if task.selected and isinstance(task.phase, (Succeeded, Cached)))
     own = (task for task in done if task.spec.outputs and not is_of_other_work(task))
     return [task.name for task in own if not is_done(deck, task, found.logs, others.at)]
-
-
-def _make_way(place: Place) -> None:
-    """An engine whose run has ended, and that has nothing left to do, ends for one that begins the next run under other
-    options."""
-    connection = attach(place.path, place.options)
-    if connection is None:
-        return
-    with connection:
-        hello = connection.hello
-        if hello.mode != "detached" or hello.version != __version__:
-            return
-        head = msgspec.convert(connection.request("status")["head"], DeckHead)
-        options = decode(connection.request("options")["options"])
-        given = replace(place.options, also=options.also)
-        if not head.ended or head.counts.unknown or options == given:
-            return
-        stop_engine(connection)
-    wait_for_lock(place, hello.pid)
 
 
 def _left_out(connection: Connection, selected: int) -> str:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import msgspec
+
+from ... import __version__
 from ...engine.adapters.processes.proc import stat
 from ...engine.adapters.state.lock import held_by
+from ...engine.client.attach import attach
 from ...engine.client.connection import Connection, Gone
 from ...engine.client.place import Place
 from ...engine.command import Command
+from ...engine.decks.options import decode
 from ...engine.decks.states import find_state
 from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.protocol.states import ACTIVE
-from ...engine.protocol.wire import Bye
+from ...engine.protocol.wire import Bye, DeckHead
 from ...engine.text import plural
 from .screen import tell
 
@@ -98,6 +103,36 @@ def alone(place: Place, connection: Connection) -> Generator[Undone]:
             with contextlib.suppress(DeckError):
                 stop_engine(connection)
                 place.say(f"engine {connection.hello.pid} has ended again: nothing was done")
+
+
+def make_way(place: Place, *, always: bool = False) -> None:
+    """An engine whose run has ended, and that nobody else looks at, ends for one that begins the next run: *always*, or
+    where the options or the task file are others by now."""
+    connection = attach(place.path, place.options)
+    if connection is None:
+        return
+    with connection:
+        hello = connection.hello
+        if hello.mode != "detached" or hello.version != __version__:
+            return
+        status = connection.request("status")
+        head = msgspec.convert(status["head"], DeckHead)
+        if not head.ended or head.counts.unknown or status["clients"] > 1:
+            return
+        if not always and not _is_other(connection, place):
+            return
+        stop_engine(connection)
+    wait_for_lock(place, hello.pid)
+
+
+def _is_other(connection: Connection, place: Place) -> bool:
+    options = decode(connection.request("options")["options"])
+    if options != replace(place.options, also=options.also):
+        return True
+    try:
+        return bool(connection.request("apply", dry_run=True)["changes"])
+    except UsageError:  # it cannot be used, which the start tells
+        return True
 
 
 def wait_for_lock(place: Place, pid: int) -> None:

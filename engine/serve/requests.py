@@ -77,6 +77,8 @@ class Hooks:
     """[vars] of the file, as text."""
     taken: Callable[[], Awaitable[None]]
     """Returns when what was posted has been acted on and the facts of it are on disk, if the disk takes them."""
+    clients: Callable[[], int]
+    """How many are attached, whoever asks among them."""
 
 
 class Requests:
@@ -194,7 +196,8 @@ class Requests:
     # -- looking ------------------------------------------------------------------------------------------------------
 
     def _status(self) -> dict[str, Any]:
-        return {"head": msgspec.to_builtins(self._view.head()), "gpus": msgspec.to_builtins(self._view.gpus())}
+        head, gpus = msgspec.to_builtins(self._view.head()), msgspec.to_builtins(self._view.gpus())
+        return {"head": head, "gpus": gpus, "clients": self._hooks.clients()}
 
     async def _in_turns(self, names: Sequence[str], tell: Callable[[Task], _Told]) -> list[_Told]:
         """What is to be told of each task, without holding up the loop; of tasks that go meanwhile nothing."""

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from tests.commands.commands_rig import Commanded
+from tests.e2e.live_rig import watching
 from tests.rigs.desk import Desk, at_desk
 
 TWO = """
@@ -97,3 +98,42 @@ def test_a_start_tells_what_its_engine_warns_of(deck: Commanded) -> None:
     assert "has the outputs of a1 and 1 more" in told.err
     assert "warning" not in deck.command("start", "--name", "b").err
     gate.let(4)
+
+
+ONE = """
+    [deck]
+    gpus = "none"
+    [[task]]
+    name = "a"
+    command = "true {word}"
+"""
+MORE = '    [[task]]\n    name = "b"\n    command = "true b"\n'
+
+
+def _ended(deck: Commanded) -> int:
+    """A run is over, and its engine is still there: its pid."""
+    deck.write(ONE.format(word="one"))
+    assert deck.command("start").code == deck.command("wait").code == 0
+    deck.write(ONE.format(word="two") + MORE)
+    return deck.engine_pid()
+
+
+def test_a_start_right_after_a_run_takes_the_file_as_it_is_now(deck: Commanded) -> None:
+    before = _ended(deck)
+    deck.command("start")
+    assert (deck.command("wait").code, deck.state("b"), deck.engine_pid() != before) == (0, "succeeded", True)
+    assert deck.rows("a")["a"]["changed"]
+
+
+def test_so_does_a_headless_one_which_runs_what_was_changed_too(deck: Commanded) -> None:
+    _ended(deck)
+    ran = deck.run()
+    assert (ran.code, ran.states) == (0, {"a": "succeeded", "b": "succeeded"})
+
+
+def test_an_engine_that_somebody_looks_at_makes_way_for_no_start(deck: Commanded) -> None:
+    before = _ended(deck)
+    with watching(deck):
+        assert "`gpudeck apply` takes it up" in deck.command("start").err
+        refused = deck.run()
+    assert (refused.code, f"is run by gpudeck {before}" in refused.err, deck.engine_pid()) == (3, True, before)
