@@ -1,0 +1,33 @@
+"""What commands say where `[budget]` lets nothing more start."""
+
+from __future__ import annotations
+
+from tests.rigs.desk import Desk, at_desk
+
+USED = "the budget of 1 GPU hours is used up (gpu_hours)"
+UNTIL = f"gpudeck: {USED}: nothing starts until the file gives more and `gpudeck apply` takes that up\n"
+DECK = """
+    [deck]
+    gpus = "sim:1"
+    [budget]
+    gpu_hours = 1
+    [[task]]
+    name = "t-{i}"
+    command = ["train", "{i}"]
+    matrix.i = [1, 2]
+"""
+
+
+async def used_up(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("t-1", "running")
+    await desk.later(3600)
+    await desk.ends("t-1")
+    assert desk.state("t-2") == "queued"
+
+
+@at_desk(DECK)
+async def test_a_retry_says_that_the_budget_keeps_the_task_waiting_and_what_ends_that(desk: Desk) -> None:
+    await used_up(desk)
+    done = await desk.command("retry", "t-1")
+    assert (done.out, done.err) == ("retry: t-1 (attempt 2 is queued)\n", UNTIL)
