@@ -31,3 +31,20 @@ async def test_a_retry_says_that_the_budget_keeps_the_task_waiting_and_what_ends
     await used_up(desk)
     done = await desk.command("retry", "t-1")
     assert (done.out, done.err) == ("retry: t-1 (attempt 2 is queued)\n", UNTIL)
+
+
+@at_desk(DECK)
+async def test_a_larger_budget_that_is_applied_holds_in_all_that_is_said_from_then_on(desk: Desk) -> None:
+    await used_up(desk)
+    assert (await desk.told("status"))["barred"] == USED
+    desk.write(DECK.replace("gpu_hours = 1", "gpu_hours = 2"))
+    assert (await desk.command("apply", "-y")).err == ""
+    assert (await desk.told("status"))["barred"] == ""
+    await desk.until_state("t-2", "running")
+
+
+@at_desk(DECK)
+async def test_of_an_edit_the_budget_is_told_that_it_gives_not_the_one_before(desk: Desk) -> None:
+    await used_up(desk)
+    desk.write(DECK.replace("gpu_hours = 1", "gpu_hours = 0.5"))
+    assert (await desk.command("apply", "-y")).err == UNTIL.replace("of 1 GPU", "of 0.5 GPU")
