@@ -48,3 +48,16 @@ async def test_of_an_edit_the_budget_is_told_that_it_gives_not_the_one_before(de
     await used_up(desk)
     desk.write(DECK.replace("gpu_hours = 1", "gpu_hours = 0.5"))
     assert (await desk.command("apply", "-y")).err == UNTIL.replace("of 1 GPU", "of 0.5 GPU")
+
+
+@at_desk(DECK)
+async def test_a_plan_tells_a_budget_that_it_would_use_up_from_one_that_is(desk: Desk) -> None:
+    assert (await desk.command("plan")).out.splitlines()[-1] == f"by then {USED}"
+    await used_up(desk)
+    await desk.leave()
+    assert (await desk.command("plan")).out.splitlines()[-1] == USED
+
+
+@at_desk(DECK.replace("gpu_hours = 1", "gpu_hours = 2"))
+async def test_a_plan_that_fits_a_budget_exactly_says_nothing_of_it(desk: Desk) -> None:
+    assert "budget" not in (await desk.command("plan")).out
