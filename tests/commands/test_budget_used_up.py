@@ -51,6 +51,13 @@ async def test_of_an_edit_the_budget_is_told_that_it_gives_not_the_one_before(de
 
 
 @at_desk(DECK)
+async def test_a_task_that_is_wanted_now_waits_for_the_budget_and_the_command_does_not(desk: Desk) -> None:
+    await used_up(desk)
+    done = await desk.command("add", "--now", "--name", "eval", "--", "true")
+    assert f"gpudeck: eval is first in line, but {USED}\n" in done.err
+
+
+@at_desk(DECK)
 async def test_a_plan_tells_a_budget_that_it_would_use_up_from_one_that_is(desk: Desk) -> None:
     assert (await desk.command("plan")).out.splitlines()[-1] == f"by then {USED}"
     await used_up(desk)
