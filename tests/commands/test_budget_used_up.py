@@ -58,6 +58,13 @@ async def test_a_task_that_is_wanted_now_waits_for_the_budget_and_the_command_do
 
 
 @at_desk(DECK)
+async def test_programs_are_told_which_rule_keeps_what_was_unpaused(desk: Desk) -> None:
+    await used_up(desk)
+    assert (await desk.told("unpause"))["barred"] == USED
+    assert (await desk.told("start"))["barred"] == USED
+
+
+@at_desk(DECK)
 async def test_a_plan_tells_a_budget_that_it_would_use_up_from_one_that_is(desk: Desk) -> None:
     assert (await desk.command("plan")).out.splitlines()[-1] == f"by then {USED}"
     await used_up(desk)
