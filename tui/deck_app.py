@@ -307,16 +307,20 @@ class DeckApp(App[str]):
         tasks = await self.answer("show", waits="retry", tasks=list(names[: doing.SHOWN]))
         if not tasks:
             return
-        typed = await self.push_screen_wait(
-            ValuesForm(f"Retry {doing.many(names)} with", doing.values_hint(tasks), doing.values_now(tasks))
-        )
-        values = doing.values_typed(typed) if typed is not None else Refusal("nothing was done")
-        if isinstance(values, Refusal):
-            self.do(values)
-            return
-        told = await self.answer("retry", waits="retry", tasks=list(names), dry_run=True, **values)
-        if told is not None:
-            self.do(doing.with_values(names, values, told["given"]))
+
+        async def read(typed: str) -> Question | Refusal:
+            values = doing.values_typed(typed)
+            if isinstance(values, Refusal):
+                return values
+            try:
+                told = await self.request("retry", waits="retry", tasks=list(names), dry_run=True, **values)
+            except DeckError as error:
+                return Refusal(str(error))
+            return doing.with_values(names, values, told["given"])
+
+        hint, text = doing.values_hint(tasks), doing.values_now(tasks)
+        found = await self.push_screen_wait(ValuesForm(f"Retry {doing.many(names)} with", hint, text, read))
+        self.do(found or Refusal("nothing was done"))
 
     @work
     async def _carry_out(self, what: Request) -> None:

@@ -208,13 +208,18 @@ async def test_an_edit_is_applied_beside_the_values_of_a_retry(desk: Desk) -> No
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("t-64", "--set", "batch=3"), "t-64: --set changes batch, which is in neither matrix nor [vars]"),
+        (("t-64", "--set", "batch=3"), "t-64: the retry changes batch, which is in neither matrix nor [vars]"),
+        (
+            ("t-64", "--set", "X=1"),
+            "t-64: the retry changes X, which is in neither matrix nor [vars]: "
+            "`--env X=…` gives a variable of the environment",
+        ),
         (("t-*", "--set", "lr"), "--set wants K=V, got 'lr'"),
         (
             ("t-64", "--set", "bs=48", "lr=0.2"),
             "lr=0.2: no task of this deck matches; each value takes a --set of its own: `--set bs=48 --set lr=0.2`",
         ),
-        (("t-64", "--set", "task=x"), "t-64: --set changes task: {task} means something already"),
+        (("t-64", "--set", "task=x"), "t-64: the retry changes task: {task} means something already"),
     ],
 )
 @at_desk(SWEEP, ENDS)
