@@ -29,6 +29,8 @@ _OTHERS_S = 1.0
 """Nobody tells that a GPU of another deck has come free: it is looked at so often. What happens in its own deck the
 engine tells at once."""
 _DRAIN_S = 0.001
+_LASTING = ("budget", "paused", "halted", "held")
+"""What only a user ends."""
 _NONE = "nothing that runs has a checkpoint to go on from (resume_command, resume_when)"
 
 
@@ -48,8 +50,9 @@ def _take_place(own: Connection, name: str, say: Callable[[str], None], given_up
         wanted = _want(own, name)
         if wanted is None or wanted.count <= len(wanted.free):
             since = now
-            if state in ("waiting", "blocked") or now > began + PATIENCE_S:
-                say(f"no other task's GPU would let it start now: {name} is first in line")
+            kind, why = _obstacle(own, name)
+            if state in ("waiting", "blocked") or kind in _LASTING or now > began + PATIENCE_S:
+                say(f"{name} is first in line, but {why}")
                 return
         elif now >= since + LOOK_S and _take(own, name, wanted, say):
             return
@@ -71,6 +74,12 @@ def _wait(own: Connection, given_up: int | None, most_s: float) -> bool:
 def _state(own: Connection, name: str) -> str:
     row = own.wait_for_picture().by_name().get(name)
     return row.state if row is not None else ""
+
+
+def _obstacle(own: Connection, name: str) -> tuple[str, str]:
+    """Kind and words of the most telling of what keeps it from starting."""
+    told = own.request("explain", tasks=[name])[name]
+    return (told[0]["kind"], told[0]["text"]) if told else ("", "no other task's GPU would let it start now")
 
 
 def _want(own: Connection, name: str) -> Want | None:

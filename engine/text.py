@@ -42,9 +42,9 @@ def command_text(command: str | Sequence[str]) -> str:
     return command if isinstance(command, str) else shlex.join(command)
 
 
-def pairs_text(pairs: Mapping[str, str]) -> str:
-    """ "bs=32 lr=0.1"."""
-    return " ".join(f"{name}={value}" for name, value in pairs.items())
+def pairs_text(pairs: Mapping[str, str | None]) -> str:
+    """ "bs=32 lr=0.1"; None: "X unset"."""
+    return " ".join(f"{name} unset" if value is None else f"{name}={value}" for name, value in pairs.items())
 
 
 def beside(state: str, reason: str) -> str:

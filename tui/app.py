@@ -189,8 +189,8 @@ class GpudeckApp(DeckApp):
 
     @property
     def _loading(self) -> bool:
-        """Tasks have still to come, and come."""
-        return not self.deck.whole and self.deck.link.kind == "live"
+        """Tasks have still to come, and come, or may."""
+        return not self.deck.whole and self.deck.link.kind in ("connecting", "live")
 
     async def _press(self, key: events.Key) -> None:
         self.app_focus = True

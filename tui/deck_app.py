@@ -77,11 +77,12 @@ class Toasts:
             self.say(toast)
 
 
-def outcome(done: str, *, paused_until: str, undo_key: str) -> str:
-    """What is said when something has been done. *paused_until*: the key that lets a paused deck go on; "": nothing
-    keeps it. *undo_key*: "" where it cannot be taken back."""
-    paused = f"the deck is paused: nothing starts until {paused_until}" if paused_until else ""
-    return "; ".join(filter(None, (done, paused, f"{undo_key} takes it back" if undo_key else "")))
+def outcome(done: str, *, note: str, undo_key: str) -> str:
+    """What is said when something has been done. *note*: the engine's, whose commands have keys here. *undo_key*: ""
+    where it cannot be taken back."""
+    for command, action in (("unpause", "pause"), ("apply", "apply")):
+        note = note.replace(f"`gpudeck {command}`", BY_ID[action].shown_key)
+    return "; ".join(filter(None, (done, note, f"{undo_key} takes it back" if undo_key else "")))
 
 
 def came_to_nothing(left: Mapping[str, str]) -> str:
@@ -306,16 +307,20 @@ class DeckApp(App[str]):
         tasks = await self.answer("show", waits="retry", tasks=list(names[: doing.SHOWN]))
         if not tasks:
             return
-        typed = await self.push_screen_wait(
-            ValuesForm(f"Retry {doing.many(names)} with", doing.values_hint(tasks), doing.values_now(tasks))
-        )
-        values = doing.values_typed(typed) if typed is not None else Refusal("nothing was done")
-        if isinstance(values, Refusal):
-            self.do(values)
-            return
-        told = await self.answer("retry", waits="retry", tasks=list(names), dry_run=True, **values)
-        if told is not None:
-            self.do(doing.with_values(names, values, told["given"]))
+
+        async def read(typed: str) -> Question | Refusal:
+            values = doing.values_typed(typed)
+            if isinstance(values, Refusal):
+                return values
+            try:
+                told = await self.request("retry", waits="retry", tasks=list(names), dry_run=True, **values)
+            except DeckError as error:
+                return Refusal(str(error))
+            return doing.with_values(names, values, told["given"])
+
+        hint, text = doing.values_hint(tasks), doing.values_now(tasks)
+        found = await self.push_screen_wait(ValuesForm(f"Retry {doing.many(names)} with", hint, text, read))
+        self.do(found or Refusal("nothing was done"))
 
     @work
     async def _carry_out(self, what: Request) -> None:
@@ -327,7 +332,7 @@ class DeckApp(App[str]):
 
     def _done(self, what: Request, told: Mapping[str, Any], *, waits: bool) -> None:
         """*waits*: what was asked for does not begin at once, so that it can be taken back."""
-        undo, paused = told.get("undo"), bool(told.get("note"))
+        undo, note = told.get("undo"), clean(told.get("note") or "")
         if undo:
             self._undo.append(undo)
         if what.op == "retry":
@@ -336,10 +341,9 @@ class DeckApp(App[str]):
         if left and not told.get("tasks"):
             self.tell(came_to_nothing(left))
         elif what.done:
-            takes_back = undo and (waits or paused)
-            until, key = BY_ID["pause"].shown_key, BY_ID["undo"].shown_key
-            done = what.done + but_not(left)
-            said = outcome(done, paused_until=until if paused else "", undo_key=key if takes_back else "")
+            takes_back = undo and (waits or note)
+            key = BY_ID["undo"].shown_key if takes_back else ""
+            said = outcome(what.done + but_not(left), note=note, undo_key=key)
             self.tell(said, kind=_UNDOABLE if takes_back else "")
 
     # -- the task file ------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...engine.attempts.record import ran_otherwise
+from ...engine.attempts.secrets import masked_env
 from ...engine.client.connection import Connection, Gone
 from ...engine.client.place import Place
 from ...engine.command import Command
@@ -96,8 +98,9 @@ def _run(command: Command) -> int:
             simulated = connection.request("status")["head"]["simulated"]
             more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
         names = [row.name for row in chosen]
+        told.env = masked_env(more.get("env", {}).items())
         if verb == "retry" and not more["set"]:
-            told.edited(_edited(LiveLook(connection), chosen))
+            told.edited(_edited(LiveLook(connection), chosen, env=bool(more["env"])))
         if more.get("set"):
             told.will_be(connection.request(verb, tasks=names, **more, dry_run=True)["given"])
         undone.so = False
@@ -218,11 +221,13 @@ def _behind(command: Command, look: Look, chosen: Sequence[TaskRow]) -> list[str
     return [name for name in dict.fromkeys(needed_by) if name not in named]
 
 
-def _edited(look: Look, chosen: Sequence[TaskRow]) -> dict[str, tuple[str, str]]:
-    """By task, what its newest attempt has run and what the next one runs, where the file says another command now."""
-    tasks = [look.details(row.name) for row in [row for row in chosen if row.changed][:_LISTED]]
-    ran = {task["name"]: (ran_otherwise(task), command_text(task["command"])) for task in tasks}
-    return {name: both for name, both in ran.items() if both[0]}
+def _edited(look: Look, chosen: Sequence[TaskRow], *, env: bool) -> dict[str, tuple[str, str]]:
+    """By task, what its newest attempt has run and what the next one runs, where the file says another command now, or
+    it gets another environment (*env*)."""
+    tasks = [look.details(row.name) for row in [row for row in chosen if row.changed or env][:_LISTED]]
+    now = {task["name"]: command_text(task["command"]) for task in tasks}
+    ran = {task["name"]: ran_otherwise(task) or (now[task["name"]] if env else "") for task in tasks}
+    return {name: (before, now[name]) for name, before in ran.items() if before}
 
 
 def _question(command: Command, rows: Sequence[TaskRow], behind: Sequence[str]) -> str:
@@ -257,6 +262,8 @@ class Telling:
         self._given: Mapping[str, Mapping[str, Any]] = {}
         """Commands by task, as it was told that they will be, and then as they have become."""
         self._edited: Mapping[str, tuple[str, str]] = {}
+        self.env: Mapping[str, str | None] = {}
+        """What is put over their environment, secrets masked."""
         self._missed = frozenset[str]()
 
     def nobody(self, selectors: Sequence[str]) -> int:
@@ -294,7 +301,7 @@ class Telling:
         self._edited = commands
         if not self._json:
             for name, (before, after) in commands.items():
-                _tell_both(name, before, after)
+                self._tell_both(name, before, after)
 
     def will_be(self, given: Mapping[str, Mapping[str, Any]]) -> None:
         """What tasks are with the values that they are to be given."""
@@ -303,13 +310,19 @@ class Telling:
             return
         for name, change in list(given.items())[:_LISTED]:
             before, after = (command_text(change[when]) for when in ("before", "after"))
-            if not change["changes"]:
+            if not (change["changes"] or self.env):
                 print(f"{field_text(name)} has these values already")
                 continue
             env = [text for text in change["changes"] if before == after]
-            _tell_both(name, before, " ".join([*env, after]))
+            self._tell_both(name, before, " ".join([*env, after]))
         if len(given) > _LISTED:
             print(f"and {plural(len(given) - _LISTED, 'other task')} likewise")
+
+    def _tell_both(self, name: str, before: str, after: str) -> None:
+        """A command as it was, and as it is now."""
+        name, env = field_text(name), [f"{key}={shlex.quote(value or '')}" for key, value in self.env.items()]
+        print(f"{name}: {field_text(before)}")
+        print(f"{'now':>{len(name)}}: {field_text(' '.join([*env, after]))}")
 
     def given(self, given: Mapping[str, Mapping[str, Any]]) -> None:
         """What they have become; a task that has started by itself meanwhile has no new values."""
@@ -345,7 +358,8 @@ class Telling:
         row, given = one.row, self._given.get(one.row.name)
         both = (given["before"], given["after"]) if given else self._edited.get(row.name)
         commands = {"command_before": both[0], "command": both[1]} if both else {}
-        return {"name": row.name, "state": row.state, "attempt": row.attempt, "text": one.text, **commands}
+        env = {"env": self.env} if self.env else {}
+        return {"name": row.name, "state": row.state, "attempt": row.attempt, "text": one.text, **commands, **env}
 
     def _outcome(self, before: TaskRow, after: TaskRow, value: object) -> Outcome:
         """*value*: the priority that was given."""
@@ -355,13 +369,6 @@ class Telling:
         if after.name in self._missed:
             return Outcome(after, "has started meanwhile, as it was", done=False)
         return Outcome(after, _text(self._verb, before, after, value), done=True)
-
-
-def _tell_both(name: str, before: str, after: str) -> None:
-    """A command as it was, and as it is now."""
-    name = field_text(name)
-    print(f"{name}: {field_text(before)}")
-    print(f"{'now':>{len(name)}}: {field_text(after)}")
 
 
 def _unchanged(verb: str, row: TaskRow) -> Outcome:

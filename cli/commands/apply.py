@@ -38,11 +38,11 @@ def run(command: Command) -> int:
             return told.end()
         if not agreed("apply this?", yes=command.flag("yes")):
             return told.declined()
-        place.tell_what_bars(engine)
         if plan["changes"] or keep:
             told.applied(engine.request("apply", digest=plan["digest"], **kept))
         if not keep:
             told.again(_run_again(engine))
+        place.tell_what_bars(engine)
     return told.end()
 
 

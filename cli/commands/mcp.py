@@ -228,7 +228,7 @@ def _failed(text: str) -> Exception:
     return ToolError(text)
 
 
-_TELLING = ("command", "cwd", "git", "host", "gpus", "rung", "set")
+_TELLING = ("command", "cwd", "git", "host", "gpus", "rung", "set", "retried_env")
 """Of attempt-N.json."""
 
 

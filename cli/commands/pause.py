@@ -22,18 +22,19 @@ def run(command: Command) -> int:
     place = Place.of(command)
     existing = place.attach()
     offline = None
+    alone = {"verb": command.verb, "engine": None, "paused": "", "barred": "", "running": 0, "queued": 0}
     if existing is None:
         from ...engine.serve.offline import offline_look
 
         offline = offline_look(place, quiet=True)
     if offline is not None and command.verb == "pause" and not offline.deck.unfinished:
         idle = "no engine runs this deck and no run is under way: nothing starts"
-        tell(command, idle, verb=command.verb, engine=None, paused="", running=0, queued=0)
+        tell(command, idle, **alone)
         return 0
     begun = offline is None or offline.has_begun
     if offline is not None and command.verb == "unpause" and not (offline.deck.deck.paused or _goes_on(offline)):
         none = "no run is under way and nothing is paused: `gpudeck start` begins one"
-        tell(command, place.hints.completed(none), verb=command.verb, engine=None, paused="", running=0, queued=0)
+        tell(command, place.hints.completed(none), **alone)
         return 0
     noted = not begun or (command.verb == "pause" and offline is not None and not offline.under_way)
     # What a halt has left goes on as it was: what is new in the file, or edited, is another thing.
@@ -58,7 +59,8 @@ def run(command: Command) -> int:
         barred = before.paused or before.halted or existing is None
         how = "starts tasks again" if barred else "was neither paused nor halted"
         text = f"{field_text(head.deck)} {how}; {running}, {counts.queued} queued"
-    tell(command, text, verb=command.verb, engine=pid, paused=head.paused, running=counts.running, queued=counts.queued)
+    stands = {"paused": head.paused, "barred": head.barred, "running": counts.running, "queued": counts.queued}
+    tell(command, text, verb=command.verb, engine=pid, **stands)
     return 0
 
 

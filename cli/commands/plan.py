@@ -70,6 +70,7 @@ def run(command: Command) -> int:
     renamed = {task.name: other.name for task in deck.tasks if (other := doing(deck, task)) is not None}
     now = host.SystemClock().now()
     until_s = None if until is None else seconds_until(until, datetime.fromtimestamp(now.wall_s))
+    spent = spent_budget(deck, now.boot_s)
     planned = simulate(
         deck,
         lambda task: known[task.index],
@@ -86,7 +87,10 @@ def run(command: Command) -> int:
     )
     rows = _rows(deck, planned, memory, renamed)
     last_s = max((item.end_s for item in planned), default=0.0)
-    barred = (_barred(deck) if unfinished else "") or spent_budget(deck, now.boot_s + last_s)
+    barred = (_barred(deck) if unfinished else "") or spent
+    if not barred and any(state == _LEFT for *_, state, _ in rows):
+        then = spent_budget(deck, now.boot_s + last_s)
+        barred = f"by then {then}" if then else ""
     runs = sum(item.ahead for item in planned)
     planned = [item for item in planned if not item.ahead]
     if as_json:
@@ -123,6 +127,7 @@ def _by(rows: Sequence[Row], until_s: float, text: str) -> str:
 
 
 _SUCCESSES = (Succeeded, Cached)
+_LEFT = "would not start"
 
 _COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note")
 Row = tuple[str, str, float | None, float | None, bool, str, str]
@@ -177,7 +182,7 @@ def _state(task: Task, phase: Phase) -> str:
         return "left out"
     if isinstance(phase, (Failed, Cancelled, Pruned)):
         return "failed and stays so" if isinstance(phase, Failed) else NAMES[type(phase)]
-    return "done earlier" if isinstance(phase, _SUCCESSES) else "would not start"
+    return "done earlier" if isinstance(phase, _SUCCESSES) else _LEFT
 
 
 def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs: int) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Any
 from ...engine.attempts.record import (
     energy_text,
     git_text,
-    given_in,
     is_simulated,
+    otherwise_text,
     ran_otherwise,
     read_record,
 )
@@ -26,7 +26,6 @@ from ...engine.text import (
     field_text,
     mib_text,
     names_text,
-    pairs_text,
     plural,
     printable,
     ranges,
@@ -127,8 +126,8 @@ def _attempt(attempt: dict[str, Any]) -> list[Line]:
 def _left(attempt: dict[str, Any], record: dict[str, Any]) -> list[Line]:
     """What was changed for it, the copy of the code that it ran, as its attempt-N.json tells, and what it has written;
     the script that a cluster was given."""
-    given = pairs_text(given_in(record))
-    told = (*((("with", given),) if given else ()), *change_fields(attempt))
+    otherwise = otherwise_text(record)
+    told = (*((("with", otherwise),) if otherwise else ()), *change_fields(attempt))
     changes = [Line(f"  {field_text(f'{label} {text}')}") for label, text in told]
     copy = f"{record['snapshot']}  (commit {git_text(record.get('git'))})" if record.get("snapshot") else ""
     paths = dict.fromkeys((attempt["log"], attempt["err"], attempt.get("script", "")))

@@ -34,7 +34,8 @@ def run(command: Command) -> int:
             if not began:
                 place.tell_edits(connection)
     counts = head.counts
-    fields = {"engine": pid, "running": counts.running, "queued": counts.queued, "paused": head.paused}
+    fields = {"engine": pid, "running": counts.running, "queued": counts.queued}
+    fields |= {"paused": head.paused, "barred": head.barred}
     tasks = f"{plural(counts.running, 'task')} running, {counts.queued} queued"
     tell(command, f"engine {pid} runs {field_text(head.deck)}: {tasks}", verb="start", **fields)
     if command.flag("json"):

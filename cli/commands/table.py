@@ -19,7 +19,7 @@ from ...engine.logs.curves import line_that_keeps
 from ...engine.results.results import MEASURED, Asked, How, Records, Result, metrics_of, results_of
 from ...engine.results.table import FORMATS, Layout, tabulate
 from ...engine.serve.offline import tasks_meant
-from ...engine.text import names_text, pairs_text
+from ...engine.text import names_text
 
 _HOW_TO_NAME = (
     "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
@@ -97,8 +97,8 @@ def tell_what_they_are(command: Command, results: Sequence[Result], deck: Deck) 
     """Lines on stderr: which results are of other work than the file says now, and which ran with other values."""
     if outdated := _outdated(results, deck):
         say(Hints.of(command).completed(outdated))
-    if given := [f"{one.task} ({pairs_text(one.values_given)})" for one in results if one.given]:
-        say(f"with other values than the file's, by `gpudeck retry --set`: {names_text(given)}")
+    if given := [f"{one.task} ({one.otherwise})" for one in results if one.otherwise]:
+        say(f"with other values than the file's, by `gpudeck retry`: {names_text(given)}")
 
 
 def words(texts: Sequence[str]) -> tuple[str, ...]:

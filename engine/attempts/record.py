@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from ..text import wh_text
+from ..text import pairs_text, wh_text
 
 if TYPE_CHECKING:  # who only reads a record needs no deck and no parser of metrics
     from .outputs import OutputStamp
@@ -46,6 +46,13 @@ def given_in(record: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(given, dict):
         return {}
     return {str(name): str(value) for name, value in cast("dict[object, object]", given).items()}
+
+
+def otherwise_text(record: Mapping[str, Any]) -> str:
+    """What a retry has changed of the attempt (`--set`, `--env`): "bs=32 X=1"; "": nothing."""
+    env = record.get("retried_env")
+    variables = cast("dict[str, str | None]", env) if isinstance(env, dict) else {}
+    return " ".join(filter(None, (pairs_text(given_in(record)), pairs_text(variables))))
 
 
 def energy_text(end: Mapping[str, Any], *, simulated: bool = False) -> str:

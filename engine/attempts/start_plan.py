@@ -140,6 +140,7 @@ class StartPlan:
             "host": host,
             "git": None if place is None else place.git,
             **({"set": dict(spec.given)} if spec.given else {}),
+            **({"retried_env": masked_env(launch.env)} if launch.env else {}),
             "fingerprint": spec.fingerprint,
             "token": launch.token,
             "log": paths.out,
@@ -196,8 +197,8 @@ class Planner:
         if spec.fingerprint != start.fingerprint or (spec.resume is not None and start.attempt > 1):
             return None
         launch = Launch(
-            spec.name, start.attempt, start.token, start.gpus, start.rung, may_resume=False, card_mib=start.card_mib,
-            timeout_rung=start.timeout_rung,
+            spec.name, start.attempt, start.token, start.gpus, start.rung, may_resume=False, env=task.again.env,
+            card_mib=start.card_mib, timeout_rung=start.timeout_rung,
         )  # fmt: skip
         plan = self._plan(task, launch, self._own(spec.name))
         place = code.place_of(task, start.at) if code is not None else None

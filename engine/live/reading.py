@@ -140,10 +140,10 @@ class Reader:
         loaded = self._load(read_source(opened.file.shown, content), options).file
         for name in given:
             if name in loaded.unfit:
-                raise UsageError(f"{name}: --set {loaded.unfit[name]}")
+                raise UsageError(f"{name}: the retry {loaded.unfit[name]}")
         anew = {spec.name: spec for spec in loaded.tasks if spec.name in given}
         for name in given.keys() - anew:
-            raise UsageError(f"{name}: --set means nothing to it: it is not in the task file any more")
+            raise UsageError(f"{name}: other values mean nothing to it: it is not in the task file any more")
         tasks = tuple(replace(anew.get(spec.name, spec), position=spec.position) for spec in opened.file.tasks)
         refuse_clashes(tasks, given)
         values = {spec.name: dict(spec.given) for spec in tasks if spec.given}

@@ -33,14 +33,14 @@ def task_fields(task: Mapping[str, Any]) -> list[Field]:
 
 def _retried(task: Mapping[str, Any]) -> str:
     """How it was asked for again by hand."""
-    given = pairs_text(task.get("given", {}))
+    given, env = pairs_text(task.get("given", {})), pairs_text(task["retried_env"])
     parts = [
         f"with {given} in the place of the file's" if given else "",
+        f"with {env} in its environment" if env else "",
         "from the beginning" if task["retried_fresh"] else "",
-        *(f"{name}={value}" for name, value in task["retried_env"].items()),
         f"not on GPU {', '.join(task['retried_not_on'])}" if task["retried_not_on"] else "",
     ]
-    return "  ".join(filter(None, parts))
+    return ", ".join(filter(None, parts))
 
 
 def env_lines(env: Mapping[str, str | None]) -> list[str]:

@@ -13,7 +13,7 @@ import msgspec
 from ... import __version__
 from ..adapters import host
 from ..attempts.gpu_history import GpuHistory, read_history
-from ..attempts.record import git_text
+from ..attempts.record import git_text, otherwise_text
 from ..core.deck import Task
 from ..core.events import RunEnded, RunStarted
 from ..core.explain import Explainer
@@ -32,7 +32,6 @@ from ..results.results import Asked, How, Records, Result, metrics_of, results_o
 from ..results.table import Layout, tabulate, varying
 from ..serve.offline import STANDING
 from ..serve.pages import failure_of
-from ..text import pairs_text
 from .data import AttemptPart, CurvesPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
 
 UNTOLD = "untold"
@@ -51,13 +50,15 @@ class _End(msgspec.Struct):
 
 
 class Told(msgspec.Struct):
-    """What of an attempt-N.json a report shows: neither its command nor its environment."""
+    """What of an attempt-N.json a report shows: neither its command nor its environment, but what a retry has changed
+    of that."""
 
     host: str = ""
     git: dict[str, Any] | None = None
     gpus: list[_Gpu] = []
     end: _End | None = None
     set: dict[str, str] = {}
+    retried_env: dict[str, str | None] = {}
 
 
 class Attempts:
@@ -116,7 +117,7 @@ class Attempts:
             ended.wall - ended.duration_s,
             ended.wall,
             ended.outcome.reason,
-            "; ".join(filter(None, (describe(ended.outcome), _given(told.set)))),
+            "; ".join(filter(None, (describe(ended.outcome), _with(otherwise_text(msgspec.structs.asdict(told)))))),
             self._gpus(told, ended.gpus),
             end.energy_wh,
             end.mean_power_w,
@@ -234,7 +235,7 @@ def _tasks(
                 name=task.name,
                 state=result.state,
                 flags=flags(offline.deck, task),
-                reason="; ".join(filter(None, (why, _given(records.given(task))))),
+                reason="; ".join(filter(None, (why, _with(result.otherwise)))),
                 duration_s=None if shown is None or shown.end is None or untold else shown.end - shown.start,
                 attempts=task.attempts,
                 gpus=shown.gpus if shown is not None else (),
@@ -248,9 +249,9 @@ def _tasks(
     return found
 
 
-def _given(values: Mapping[str, str]) -> str:
-    """Of values that `retry --set` has put in the place of the file's."""
-    return f"with {pairs_text(values)}" if values else ""
+def _with(otherwise: str) -> str:
+    """What a retry has changed: `--set`, `--env`."""
+    return f"with {otherwise}" if otherwise else ""
 
 
 def _reason(task: Task, explainer: Explainer) -> str:

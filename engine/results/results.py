@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from ..attempts.record import given_in, is_simulated, read_record
+from ..attempts.record import given_in, is_simulated, otherwise_text, read_record
 from ..core.deck import Task
 from ..core.phases import NAMES, Cached, Succeeded
 from ..core.recorded import AttemptKey
@@ -69,10 +69,8 @@ class Result:
     """By metric; missing: it has none."""
     given: frozenset[str] = frozenset()
     """Params that `retry --set` gave it."""
-
-    @property
-    def values_given(self) -> dict[str, str]:
-        return {name: self.params[name] for name in sorted(self.given)}
+    otherwise: str = ""
+    """Those, and variables that `retry --env` gave it: "bs=32 X=1"."""
 
 
 class Records:
@@ -173,7 +171,8 @@ def results_of(records: Records, tasks: Iterable[Task], asked: Sequence[Asked]) 
         values = _values(records, task, asked)
         given = records.given(task)
         params, state = {**task.spec.params, **given}, NAMES[type(task.phase)]
-        found.append(Result(task.name, task.spec.entry, params, state, done, values, frozenset(given)))
+        otherwise = otherwise_text(records.of(task))
+        found.append(Result(task.name, task.spec.entry, params, state, done, values, frozenset(given), otherwise))
     return found
 
 

@@ -22,7 +22,7 @@ from ..live.change import ChangeArgs
 from ..live.reading import Given
 from ..ports import Clock, Sink
 from ..protocol.wire import Request
-from ..protocol.words import stands
+from ..protocol.words import barred_text, stands
 from ..taskfile.kinds import refuse_own
 from ..taskfile.problems import BadValueError
 from .cluster_rows import hour
@@ -249,7 +249,8 @@ class Requests:
 
     def _note(self) -> str:
         """Why what was just let go does not start; "" where nothing is in the way."""
-        return "the deck is paused: nothing starts until `gpudeck unpause`" if self._deck.paused else ""
+        paused = "the deck is paused: nothing starts until `gpudeck unpause`" if self._deck.paused else ""
+        return paused or barred_text(self._view.head())
 
     def _of_halt(self, lifted: str) -> str:
         """What a retry means for what a halt has left. *lifted*: what halted the run until now."""

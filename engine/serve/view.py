@@ -184,12 +184,12 @@ class DeckView:
 
     def head(self) -> DeckHead:
         """The deck as a whole. Costs a look at many tasks once a second and where the run begins, ends, halts or is
-        paused, otherwise next to nothing."""
+        paused, or its settings change, otherwise next to nothing."""
         deck, slow = self._deck, self._slow
         flagged = count_flags(deck)
         now = self._clock.now().boot_s
         eta = self._forecasts.newest() if self._forecasts is not None else Forecast(None)
-        under = (deck.run.number, deck.run.ended, deck.run.halted, deck.paused)
+        under = (deck.run.number, deck.run.ended, deck.run.halted, deck.paused, deck.settings)
         if now - slow.at >= _SLOW_S or slow.under != under:
             slow = self._slow = self._worked_out(now, under)
         return DeckHead(

@@ -370,9 +370,14 @@ class EntryKeys:
             rungs.append(change)
         return tuple(rungs)
 
+    @property
+    def _variables(self) -> list[str]:
+        """Of the matrix and of [vars]."""
+        return [*self._scopes.work.columns, *self._scopes.name.known]
+
     def with_vars(self, changes: Table) -> Table:
         """[vars] with *changes*, which may change keys of the matrix, too. Raises BadValueError."""
-        known = [*self._scopes.work.columns, *self._scopes.name.known]
+        known = self._variables
         for name in changes:
             if name not in known:
                 hint = did_you_mean(name, known)
@@ -391,6 +396,9 @@ class EntryKeys:
         for name in values:
             if name in BUILT_IN:
                 raise BadValueError(f"changes {name}: {{{name}}} means something already")
+            if name.isupper() and name not in self._variables:
+                hint = f"`--env {name}=…` gives a variable of the environment"
+                raise BadValueError(f"changes {name}, which is in neither matrix nor [vars]: {hint}")
         self.with_vars(values)
         now = row.of(self._scopes.work)
         return {name: value for name, value in values.items() if as_text(value) != as_text(now.get(name))}

@@ -115,15 +115,16 @@ async def test_wait_tells_who_has_not_succeeded(desk: Desk) -> None:
 
 @at_desk(GATED)
 async def test_pausing_draining_and_stopping_tell_how_the_deck_stands_then(desk: Desk) -> None:
-    nothing = {"verb": "pause", "engine": None, "paused": "", "running": 0, "queued": 0}
+    nothing = {"verb": "pause", "engine": None, "paused": "", "barred": "", "running": 0, "queued": 0}
     assert await desk.told("pause") == nothing
     await two_run(desk)
     pid = os.getpid()
     assert await desk.told("gpus", "drain", "0-1") == {"verb": "drain", "gpus": [0, 1]}
     paused = await desk.told("pause")
     assert paused["paused"].startswith("paused")
-    assert {**paused, "paused": ""} == {"verb": "pause", "engine": pid, "paused": "", "running": 2, "queued": 1}
-    assert await desk.told("unpause") == {"verb": "unpause", "engine": pid, "paused": "", "running": 2, "queued": 1}
+    going = {**nothing, "engine": pid, "running": 2, "queued": 1}
+    assert {**paused, "paused": ""} == going
+    assert await desk.told("unpause") == {**going, "verb": "unpause"}
     assert await desk.told("stop") == {"engine": pid, "running": 2, "stopped": 0}
     assert await desk.told("stop") == {"engine": None, "running": 0, "stopped": 0}
     await desk.start()

@@ -62,6 +62,40 @@ async def test_programs_are_told_both_commands(desk: Desk) -> None:
 
 
 @at_desk(SWEEP, ENDS)
+async def test_other_variables_of_the_environment_are_told_beside_the_commands(desk: Desk) -> None:
+    assert await desk.run() == 1
+    done = await desk.command("retry", "t-64", "--env", "X=two words", "--env", "A_TOKEN=abc")
+    assert done.out.splitlines()[:2] == ["t-64: train 64 0.1", " now: X='two words' A_TOKEN='***' train 64 0.1"]
+    assert desk.order("t-64").env["A_TOKEN"] == "abc"
+    await desk.until_state("t-64", "failed")
+    done = await desk.command("retry", "t-64", "--env", "X=1", "--set", "bs=48")
+    assert done.out.splitlines()[:2] == ["t-64: train 64 0.1", " now: X=1 train 48 0.1"]
+    await desk.until_state("t-64", "failed")
+    (told,) = (await desk.told("retry", "t-64", "--env", "X=2"))["done"]
+    assert (told["command"], told["env"]) == ("train 48 0.1", {"X": "2"})
+
+
+@at_desk(SWEEP, ENDS)
+async def test_variables_of_the_environment_stay_told_with_the_attempts_that_had_them(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.ending["t-64"] = Ends(0, out="loss=7\n")
+    await desk.command("retry", "t-64", "--env", "X=1", "--set", "bs=48")
+    await desk.until_state("t-64", "succeeded")
+    await desk.leave()
+    retried = "retried   with bs=48 in the place of the file's, with X=1 in its environment"
+    assert retried in (await desk.command("show", "t-64")).out
+    assert "by `gpudeck retry`: t-64 (bs=48 X=1)" in (await desk.command("table")).err
+    await desk.command("report")
+    assert "with bs=48 X=1" in desk.text("report.html")
+    desk.ending["t-64"] = Ends(3)
+    await desk.command("retry", "t-64", "--set", "lr=0.3")
+    await desk.until_state("t-64", "failed")
+    await desk.leave()
+    told = [line for line in (await desk.command("show", "t-64")).out.splitlines() if line.startswith("  with ")]
+    assert told == ["  with bs=48 lr=0.3", "  with bs=48 lr=0.3", "  with bs=48 X=1"]
+
+
+@at_desk(SWEEP, ENDS)
 async def test_retries_the_next_engine_and_the_next_run_have_the_values(desk: Desk) -> None:
     assert await desk.run() == 1
     await desk.command("retry", "t-64", "--set", "bs=48")
@@ -174,13 +208,18 @@ async def test_an_edit_is_applied_beside_the_values_of_a_retry(desk: Desk) -> No
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("t-64", "--set", "batch=3"), "t-64: --set changes batch, which is in neither matrix nor [vars]"),
+        (("t-64", "--set", "batch=3"), "t-64: the retry changes batch, which is in neither matrix nor [vars]"),
+        (
+            ("t-64", "--set", "X=1"),
+            "t-64: the retry changes X, which is in neither matrix nor [vars]: "
+            "`--env X=…` gives a variable of the environment",
+        ),
         (("t-*", "--set", "lr"), "--set wants K=V, got 'lr'"),
         (
             ("t-64", "--set", "bs=48", "lr=0.2"),
             "lr=0.2: no task of this deck matches; each value takes a --set of its own: `--set bs=48 --set lr=0.2`",
         ),
-        (("t-64", "--set", "task=x"), "t-64: --set changes task: {task} means something already"),
+        (("t-64", "--set", "task=x"), "t-64: the retry changes task: {task} means something already"),
     ],
 )
 @at_desk(SWEEP, ENDS)

@@ -233,7 +233,7 @@ def test_nothing_makes_way_for_a_task_that_waits_for_another(deck: Commanded) ->
     assert deck.go().code == 0
     until(lambda: deck.lines("order") == ["t-1"])
     done = deck.command("add", "--now", "--name", "eval", "--needs", "t-3", "--", "true")
-    assert "no other task's GPU would let it start now: eval is first in line" in done.err
+    assert "eval is first in line, but waits for t-3" in done.err
     gate.let(3)
     assert deck.command("wait").code == 0
     assert sorted(deck.lines("order")) == ["t-1", "t-2", "t-3"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from textual.events import Key
 
+from gpudeck.engine.errors import UsageError
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import SnapshotRig, snapshot_of, whole
@@ -47,6 +48,12 @@ async def test_the_line_has_what_the_task_has_and_the_new_command_is_shown_befor
         assert rig.client.asked[1:] == [("retry", wanted)]
 
 
+def test_a_retry_that_changes_only_the_environment_says_nothing_of_values() -> None:
+    given = {NAME: {**CHANGE, "after": CHANGE["before"], "changes": []}}
+    assert doing.with_values([NAME], {"set": {}, "env": {"X": "1"}}, given).lines == ("environment  X=1",)
+    assert doing.with_values([NAME], {"set": {}, "env": {}}, given).lines == (f"{NAME}  has these values already",)
+
+
 async def test_variables_of_the_file_are_shown_with_their_values() -> None:
     with_vars = {**FAILED, "vars": {"base": "3", "data": "/data/cifar"}}
     async with snapshot_of(MID_RUN, answers={"show": answer(with_vars), "retry": retried}) as rig:
@@ -65,14 +72,31 @@ async def test_what_comes_in_one_burst_is_taken_in_its_order() -> None:
         assert rig.client.asked == [("retry", {"tasks": [NAME], "set": {"rate": "0.7"}, "env": {}, "dry_run": True})]
 
 
-async def test_escape_leaves_all_as_it_is_and_what_is_no_value_is_told() -> None:
+async def test_a_mistake_is_said_in_the_form_which_keeps_what_was_typed() -> None:
+    def answered(*, set: dict[str, str], **_: Any) -> dict[str, Any]:  # noqa: A002 as the protocol has it
+        if "batch" in set:
+            raise UsageError(f"{NAME}: the retry changes batch, which is in neither matrix nor [vars]")
+        return {"given": {NAME: CHANGE}, "tasks": [NAME]}
+
+    async with snapshot_of(MID_RUN, answers={"show": answer(FAILED), "retry": answered}) as rig:
+        await opened(rig)
+        await rig.types("ctrl+u", "rate=0.7 batch")
+        await rig.press("enter")
+        await rig.until_seen("rate=0.7 batch", "batch: write NAME=VALUE, or --env NAME=VALUE")
+        await rig.types("end", "=3")
+        await rig.press("enter")
+        await rig.until_seen("rate=0.7 batch=3", "the retry changes batch, which is in neither matrix nor [vars]")
+        await rig.press(*["backspace"] * len(" batch=3"), "enter")
+        await rig.until_on(Choice)
+        await rig.until_seen("--rate 0.7")
+
+
+async def test_escape_leaves_all_as_it_is() -> None:
     async with snapshot_of(MID_RUN, answers={"show": answer(FAILED), "retry": retried}) as rig:
         await opened(rig)
         await rig.press("escape")
         await rig.until(lambda: rig.app.screen.query(TaskTable), "the table")
-        await opened(rig)
-        await rig.press("x", "enter")
-        await rig.until_told("x: write NAME=VALUE")
+        await rig.until_told("nothing was done")
         assert rig.client.asked == []
 
 

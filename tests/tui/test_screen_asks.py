@@ -14,6 +14,8 @@ from tests.fakes.snapshot_rig import SMALL, SnapshotRig, snapshot_of, whole
 from tests.inside.tui import Choice, Config, Dashboard, TaskTable
 
 MID_RUN = whole(ROWS, head(), EIGHT)
+PAUSED = "the deck is paused: nothing starts until `gpudeck unpause`"
+SPENT = "the budget is used up: nothing starts until the file gives more and `gpudeck apply` takes that up"
 FAILED, RUNNING, QUEUED, HELD = "train-sym-0.5", "train-asym-0.125", "train-both-0.625", "distill-ddp"
 
 
@@ -98,10 +100,11 @@ async def test_marks_go_from_what_was_retried_and_stay_on_the_others() -> None:
 @pytest.mark.parametrize(
     ("answer", "said", "unsaid"),
     [
-        ({"tasks": [FAILED], "note": "paused", "undo": "7"}, "the deck is paused", "left out"),
+        ({"tasks": [FAILED], "note": PAUSED, "undo": "7"}, "paused: nothing starts until P; u takes", "left out"),
+        ({"tasks": [FAILED], "note": SPENT, "undo": "7"}, "until the file gives more and a takes that up", "paused"),
         ({"tasks": [], "left": {FAILED: "is left out of this run"}}, f"{FAILED} is left out of this run", "runs again"),
     ],
-    ids=["paused", "left out"],
+    ids=["paused", "no budget", "left out"],
 )
 async def test_a_retry_that_starts_nothing_says_why(answer: dict[str, Any], said: str, unsaid: str) -> None:
     async with snapshot_of(MID_RUN, answers={"retry": answer}) as rig:

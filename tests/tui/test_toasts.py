@@ -57,12 +57,12 @@ def test_nothing_lies_over_a_question_and_it_is_said_afterwards() -> None:
 
 
 def test_a_retry_in_a_pause_says_that_nothing_starts() -> None:
-    said = outcome("a runs again", paused_until="P", undo_key="u")
+    said = outcome("a runs again", note="the deck is paused: nothing starts until `gpudeck unpause`", undo_key="u")
     assert said == "a runs again; the deck is paused: nothing starts until P; u takes it back"
 
 
 def test_what_cannot_be_taken_back_is_not_said_to_be() -> None:
-    assert outcome("a runs again", paused_until="", undo_key="") == "a runs again"
+    assert outcome("a runs again", note="", undo_key="") == "a runs again"
 
 
 def test_what_came_to_nothing_is_told_with_its_reason() -> None:

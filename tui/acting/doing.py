@@ -338,12 +338,12 @@ def values_typed(text: str) -> dict[str, Any] | Refusal:
 def with_values(names: Sequence[str], typed: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]) -> Question:
     """*typed*: as of `values_typed`; *given*: what the engine says that becomes of the tasks by it."""
     lines: list[str] = []
+    env = pairs_text(typed["env"])
     for name, change in given.items():
         before, after = command_text(change["before"]), command_text(change["after"])
         lines += [f"{name}  {before}", f"{'now':>{len(name)}}  {after}"] if before != after else []
-        if before == after:
+        if before == after and (change["changes"] or not env):
             lines.append(f"{name}  {', '.join(change['changes']) or 'has these values already'}")
-    env = pairs_text(typed["env"])
     lines += [f"environment  {env}"] if env else []
     yes = Option("retry", "run it so" if len(names) == 1 else "run them so", "y")
     return _asked(f"Retry {many(names)}?", lines, "retry nothing", yes, _verb("retry", names, _again(names), **typed))

@@ -14,9 +14,9 @@ from textual.worker import Worker
 from ...engine.attempts.record import (
     energy_text,
     git_text,
-    given_in,
     is_simulated,
     other_command,
+    otherwise_text,
     read_record,
     words_in,
 )
@@ -27,7 +27,7 @@ from ...engine.protocol.describe import change_fields, env_lines, task_fields
 from ...engine.protocol.states import ACTIVE, FAILED, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import TaskRow
 from ...engine.protocol.words import nodes_text
-from ...engine.text import command_text, pairs_text
+from ...engine.text import command_text
 from ..background import BackgroundReader
 from ..curve_reader import curves_of
 from ..curves import chart
@@ -332,7 +332,7 @@ def chosen(known: Known, width: int) -> list[Line]:
         *field("GPU memory", _pair(end, "peak_mib", "mean_mib", mib), width),
         *field("GPU use", _pair(end, "peak_util_percent", "mean_util_percent", _whole_percent), width),
         *field("energy", energy_text(end, simulated=is_simulated(record)), width),
-        *field("with", clean(pairs_text(given_in(record))), width),
+        *field("with", clean(otherwise_text(record)), width),
     ]
     for each in [*known.details["attempts"], *filter(None, [known.details.get("running")])]:
         if each["number"] == known.attempt:
