@@ -187,12 +187,13 @@ def is_stale(gpu: Gpu, now: float) -> bool:
 def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float) -> Joined | None:
     """Take a reading in: our attempts' memory, others' memory, and whether others use the GPU.
 
-    A reading taken before our last start or end here proves nothing: the last verdict stands.
+    A reading taken before our last start or end here proves nothing: the last verdict stands. Times to come are those
+    of an earlier boot.
     """
     gpu.reading = reading
     gpu.unread = False
     gpu.lost = reading.lost
-    if reading.lost or reading.at < gpu.changed_at:
+    if reading.lost or reading.at < gpu.changed_at <= now:
         return None
     if reading.total_mib:
         gpu.total_mib = reading.total_mib
@@ -200,7 +201,7 @@ def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float
     ours_mib = _measure(gpu, ours, reading, strangers)
     used = reading.used_mib or 0
     unexplained = max(0, used - ours_mib - graphics_mib)
-    draining = now < gpu.ended_at + DRAIN_S
+    draining = gpu.ended_at <= now < gpu.ended_at + DRAIN_S
     others = max(0, used - ours_mib)
     if draining:
         strangers = [process for process in strangers if process.visible]

@@ -89,6 +89,8 @@ def _proven(turn: Turn, task: Task, item: i.DoneChecked) -> None:
 def fill(turn: Turn) -> None:
     deck = turn.deck
     while (choice := _picked(deck, turn.at)).placement is not None:
+        if len(choice.placement.gpus) == 1 and choice.placement.gpus[0] in deck.gathering:
+            gather(turn, choice.reservation)  # what is kept no more is left to others' next tasks before
         start(turn, choice.placement)
     gather(turn, choice.reservation)
     _await_hours(deck, turn.at)

@@ -182,8 +182,11 @@ TABLE: dict[str, tuple[dict[str, Any], object]] = {
     "it is still there": (
         {"stage": "void", "id": "7", "claim": "void", "cancelled_at": 950.0, "listed_at": 999.0}, "cancel",
     ),
+    "an old picture of the queue may not have it yet": (
+        {"stage": "void", "id": "7", "claim": "void", "cancelled_at": 950.0, "absent": (920.0, 999.0)}, "wait",
+    ),
     "it is out": (
-        {"stage": "void", "id": "7", "claim": "void", "cancelled_at": 950.0, "absent": (999.0, 999.0)}, "forget",
+        {"stage": "void", "id": "7", "claim": "void", "cancelled_at": 950.0, "absent": (900.0, 999.0)}, "forget",
     ),
     "a look from before it was cancelled says nothing": (
         {"stage": "void", "id": "7", "claim": "void", "cancelled_at": 950.0, "absent": (900.0, 940.0)}, "wait",

@@ -6,7 +6,7 @@ from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
-from gpudeck.engine.core.effects import Gather
+from gpudeck.engine.core.effects import Gather, Launch
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.spec import DeckSettings
 from gpudeck.engine.core.why_waiting import why_waiting
@@ -166,6 +166,15 @@ def test_a_gang_that_is_cancelled_lets_its_gpus_go() -> None:
     found = world(spec("busy"), spec("gang", gpus=2), gpus=2)
     found.verb("cancel", "gang")
     assert found.kept == ()
+
+
+def test_what_was_kept_for_a_gang_is_let_go_before_another_task_starts_on_it() -> None:
+    """So that it is left to other decks' next tasks, which had asked for it, as what comes free is."""
+    found = world(spec("busy"), spec("gang", gpus=2), spec("last", after=("gang",)), gpus=2)
+    before = len(found.effects)
+    found.verb("cancel", "gang")
+    done = [type(effect) for effect in found.effects[before:] if isinstance(effect, (Gather, Launch))]
+    assert (found.running()["last"], done) == ((1,), [Gather, Launch])
 
 
 def test_a_task_on_one_gpu_keeps_none() -> None:

@@ -281,3 +281,14 @@ def test_after_a_reboot_what_cards_read_counts_also_where_a_start_was_taken_back
     found.strangers["GPU-0"] = (i.Process(99, 5 * GIB, user="bob"),)
     found.sample()
     assert str(found.deck.gpus["GPU-0"].foreign) == "bob, pid 99, 5.0 GiB"
+
+
+def test_before_a_run_begins_anew_after_a_reboot_it_is_known_who_else_is_on_a_gpu() -> None:
+    found = world(spec("a"))
+    found.advance(1000)
+    found.end("a")
+    found.restart(reboot=True)
+    found.strangers["GPU-0"] = (i.Process(99, 5 * GIB, user="bob"),)
+    found.sample()
+    found.verb("retry", "a")
+    assert found.running() == {}

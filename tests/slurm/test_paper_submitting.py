@@ -323,6 +323,7 @@ async def test_one_stopped_while_sbatch_runs_never_runs_and_its_job_leaves_the_q
     assert rig.said(token, "claim") == "void"
     (rig.slurm.folder / "go").touch()
     await until(lambda: rig.slurm.calls("scancel") == ["101"])
+    await rig.later(1000)
     await until(lambda: not rig.said(token, "claim"))
 
 

@@ -83,7 +83,7 @@ def next_step(job: Job, now: float, limits: Limits, folder: str) -> Step:
     if seen.id and seen.id != job.id:
         return Submitted(job.token, seen.id)
     if job.stage == "void":
-        return _out_of_queue(job)
+        return _out_of_queue(job, limits)
     if seen.began is not None and job.stage != "running":
         return Spawned(job.token, at=seen.began_at, nodes=seen.began.nodes, job=job.id)
     if job.stage == "queued":
@@ -146,8 +146,9 @@ def _stays(job: Job) -> bool:
     return asked_at is not None and seen.over_since is None and seen.listed_at - asked_at > _LISTED_S
 
 
-def _out_of_queue(job: Job) -> Step:
-    """Nothing of it runs: its job, if there is one, leaves the queue. Until then its claim must stay."""
+def _out_of_queue(job: Job, limits: Limits) -> Step:
+    """Nothing of it runs: its job, if there is one, leaves the queue. Until then its claim must stay. A cached squeue
+    may be older than the job."""
     seen, asked_at = job.seen, job.cancelled_at
     if not job.id or seen.renumbered:  # its own left with the controller's state, unless squeue shows an older one
         return "wait"
@@ -155,7 +156,7 @@ def _out_of_queue(job: Job) -> Step:
         return "cancel" if seen.over_since is None else "wait"
     if asked_at != float("inf") and seen.over_since is not None:
         return "forget"
-    if seen.absent is not None and seen.absent[1] > asked_at:
+    if seen.absent is not None and seen.absent[1] > asked_at and seen.absent_s >= limits.stale_s:
         return "forget"
     return "cancel" if _stays(job) else "wait"
 
