@@ -49,7 +49,7 @@ def run(command: Command) -> int:
         if taken:
             say(f"engine {connection.hello.pid} has taken it up")
         else:
-            place.say(f"written to {place.path}; the engine has ended meanwhile: `gpudeck` starts the next one")
+            place.say(f"written to {place.path}; the engine has ended meanwhile: `gpudeck apply` takes it up")
         return 0
     added = add_to_file(place, additions)
     _tell(added, as_json=command.flag("json"))
