@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from .marks import Rank, marks_in, number_of, said_in
+from .signs import tells_an_error
 
 MOST_CURVES = 32
 KEPT = 254
@@ -295,7 +296,8 @@ def _counts(line: str) -> bool:
 
 
 def guesses(line: str) -> list[tuple[str, float]]:
-    """Names that are usual in training with the number behind each: `train loss: 0.31`, `'loss': 0.5`, `acc=0.9`."""
+    """Names that are usual in training with the number behind each: `train loss: 0.31`, `'loss': 0.5`, `acc=0.9`.
+    A line that tells an error has none."""
     text = line[:_LINE_CHARS].lower()
     found: dict[int, tuple[str, float]] = {}
     for word in _WORDS:
@@ -310,6 +312,8 @@ def guesses(line: str) -> list[tuple[str, float]]:
                 if number is not None and not (value[2] and said.isdigit()):
                     found[end] = (re.sub(r"[\s-]", "_", before[1] + word), number)
             start = text.find(word, end)
+    if found and ("error" in text or "exception" in text) and tells_an_error(line):
+        return []
     return [found[end] for end in sorted(found)]
 
 

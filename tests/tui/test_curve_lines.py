@@ -32,6 +32,9 @@ def fed(*lines: str) -> dict[str, Curve]:
         ("glossary 3", []),
         ("map2 7", []),
         ("error 404", []),
+        ("test error: 0.31", [("test_error", 0.31)]),
+        ("Error: loss=0.5 is too high", []),
+        ("[rank0]: ValueError: got lr=12.0", []),
     ],
 )  # fmt: skip
 def test_usual_names_are_found_with_their_numbers(line: str, found: list[tuple[str, float]]) -> None:
