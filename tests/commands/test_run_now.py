@@ -221,9 +221,22 @@ def test_in_its_own_deck_nothing_makes_way_that_would_have_the_place_back_at_onc
     assert deck.go().code == 0
     until(lambda: deck.lines("order") == ["t-1"])
     done = deck.command("add", "--now", "--name", "eval", "--", "true")
-    assert "nothing that runs has a checkpoint" in done.err
+    assert "as urgent, and back at once, would be t-1: eval is first in line" in done.err
     assert deck.state("t-1") == "running"
     gate.let(3)
+    assert deck.command("wait").code == 0
+
+
+def test_where_too_few_could_make_way_nobody_does_and_that_is_said(deck: Commanded) -> None:
+    several = SWEEP.replace('name = "sweep"', 'gpus = "sim:2"').replace("[1, 2, 3]", "[1]")
+    deck.write(several + "\n[[task]]\nname = 'other'\ncommand = 'read _ <gate'\n")
+    gate = deck.gate()
+    assert deck.go().code == 0
+    until(lambda: deck.lines("order") == ["t-1"] and deck.state("other") == "running")
+    done = deck.command("add", "--now", "--name", "eval", "-n", "2", "--", "true")
+    assert "what runs and has a checkpoint to go on from is on too few GPUs: eval is first in line" in done.err
+    assert deck.state("t-1") == "running"
+    gate.let(2)
     assert deck.command("wait").code == 0
 
 
