@@ -194,7 +194,7 @@ class Requests:
     # -- looking ------------------------------------------------------------------------------------------------------
 
     def _status(self) -> dict[str, Any]:
-        return {"head": msgspec.to_builtins(self._view.head()), "gpus": msgspec.to_builtins(self._view.gpus())}
+        return {"head": msgspec.to_builtins(self._view.head(anew=True)), "gpus": msgspec.to_builtins(self._view.gpus())}
 
     async def _in_turns(self, names: Sequence[str], tell: Callable[[Task], _Told]) -> list[_Told]:
         """What is to be told of each task, without holding up the loop; of tasks that go meanwhile nothing."""
