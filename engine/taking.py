@@ -94,6 +94,7 @@ def _take(own: Connection, name: str, wanted: Want, say: Callable[[str], None]) 
         coming = [*wanted.free, *first.coming, *leaving.intersection(wanted.claimed)]
         short = wanted.count - len([uuid for uuid in coming if uuid in wanted.gpus])
         if short <= 0:
+            say(f"enough comes free already, and nobody else is stopped: {name} is first in line")
             return True
         chosen = cheapest([place for _, place in offers], set(wanted.gpus).difference(coming), short)
         if not chosen:

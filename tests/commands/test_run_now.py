@@ -179,6 +179,21 @@ def test_where_the_command_is_cancelled_before_it_has_the_place_the_task_goes_on
     assert urgent.finish().code == 1
 
 
+def test_nobody_is_stopped_for_what_another_has_let_come_free_and_that_is_said(sweep: Sweep) -> None:
+    slowly = "trap 'read _ <saved; exit 1' TERM; "
+    sweep.begin(1, SWEEP.replace('command = "touch', f'command = "{slowly}touch', 1))
+    saved = sweep.gate("saved")
+    first = sweep.run_now("e1")
+    first.until("t-1 of deck sweep makes way for e1")
+    assert sweep.command("cancel", "--queue", "e1").code == 0
+    second = sweep.run_now("e2")
+    second.until("enough comes free already, and nobody else is stopped: e2 is first in line")
+    saved.let()
+    sweep.urgent.let()
+    assert (first.finish().code, second.finish().code) == (1, 0)
+    assert sweep.stops() == [("t-1", "e1")]
+
+
 def test_a_detached_command_says_who_makes_way_too(sweep: Sweep) -> None:
     sweep.begin(1)
     done = sweep.command("run", "--now", "-d", "--name", "eval", URGENT.format("eval"))
