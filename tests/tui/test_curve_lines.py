@@ -41,6 +41,11 @@ def test_usual_names_are_found_with_their_numbers(line: str, found: list[tuple[s
     assert guesses(line) == found
 
 
+def test_code_that_a_traceback_quotes_has_no_numbers() -> None:
+    curves = fed("loss=2", '  File "train.py", line 12, in main', "    train(lr=0.1, loss=3)", "loss=4")
+    assert {name: [y for _, y in curve.points] for name, curve in curves.items()} == {"loss": [2, 4]}
+
+
 @pytest.mark.parametrize(
     ("lines", "x", "points"),
     [
