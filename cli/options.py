@@ -210,7 +210,7 @@ def run(parser: argparse.ArgumentParser) -> None:
     add("-d", "--detach", action="store_true", help="print the run's name and return; it goes on")
     add("-i", "--interactive", action="store_true", help="on a terminal, for a shell or a debugger; Ctrl-\\ leaves it")
     add("-q", "--quiet", action="store_true", help="nothing but what the command writes")
-    add("--gpus", metavar="LIST", help="only these GPUs: 0-3,6, UUIDs; sim:N simulates")
+    add("--gpus", metavar="LIST", help="only these GPUs: 0-3,6, UUIDs; sim:N simulates N, apart from those of a deck")
     add("--launch", metavar="WHAT", help="what starts its processes: as the key launch of a task file")
     what = "before all that waits, in your decks, too (default)"
     add("--next", action=argparse.BooleanOptionalAction, default=True, help=what)

@@ -95,7 +95,8 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "attach",
-            "follow a deck that runs, or sit down at the terminal of a `run -i`; Ctrl-C, there Ctrl-\\, leaves it",
+            "follow a deck until its run ends: exit 0 if all succeeded, 1 if not; or sit down at the terminal of a "
+            "`run -i`; Ctrl-C, there Ctrl-\\, leaves it",
             "gpudeck attach",
             (o.attach, *_SHOWS),
             "select",

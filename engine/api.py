@@ -22,6 +22,7 @@ from .results.results import Asked, Records, Result, metrics_of, results_of
 from .taking import take_places
 from .taskfile.find import find_task_file
 from .taskfile.options import RunOptions
+from .taskfile.source import read_source
 from .taskfile.values import as_text
 from .text import plural
 from .waiting import wait
@@ -129,7 +130,7 @@ class Deck:
         return State(found.head(), tuple(found.with_metrics(found.rows(()))), tuple(found.gpus()), None)
 
     def tasks(self, *select: str) -> list[TaskRow]:
-        """The tasks that *select* means, as they stand; without selectors all of them."""
+        """The tasks that *select* means, as they stand; without selectors all of them, none of a file that has none."""
         connection = self._place.attach()
         if connection is not None:
             with connection:
@@ -138,7 +139,12 @@ class Deck:
                 return connection.rows(connection.request("select", select=list(select)))
         from .serve.offline import offline_look
 
-        found = offline_look(self._place, quiet=True)
+        try:
+            found = offline_look(self._place, quiet=True)
+        except TaskFileError:
+            if select or "task" in read_source(self._place.path).data:
+                raise
+            return []
         return found.with_metrics(found.rows(select))
 
     def add(self, command: str | Sequence[str], *, start: bool = True, **more: Any) -> str:

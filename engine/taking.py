@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 
 import msgspec
@@ -31,7 +31,6 @@ engine tells at once."""
 _DRAIN_S = 0.001
 _LASTING = ("budget", "paused", "halted", "held")
 """What only a user ends."""
-_NONE = "nothing that runs has a checkpoint to go on from (resume_command, resume_when)"
 
 
 def take_places(own: Connection, names: Iterable[str], say: Callable[[str], None], given_up: int | None = None) -> None:
@@ -104,10 +103,11 @@ def _take(own: Connection, name: str, wanted: Want, say: Callable[[str], None]) 
         coming = [*wanted.free, *first.coming, *leaving.intersection(wanted.claimed)]
         short = wanted.count - len([uuid for uuid in coming if uuid in wanted.gpus])
         if short <= 0:
+            say(f"enough comes free already, and nobody else is stopped: {name} is first in line")
             return True
         chosen = cheapest([place for _, place in offers], set(wanted.gpus).difference(coming), short)
         if not chosen:
-            say(f"{_NONE}: {name} is first in line")
+            say(f"{_why_nobody(wanted, first.places, offers)}: {name} is first in line")
             return True
         if _want(own, name) != wanted:
             return False
@@ -117,6 +117,15 @@ def _take(own: Connection, name: str, wanted: Want, say: Callable[[str], None]) 
             if any(place is each for each in chosen)
         ]
     return all(stopped)
+
+
+def _why_nobody(wanted: Want, own: Sequence[Place], offers: Sequence[tuple[Connection, Place]]) -> str:
+    as_urgent = [task for each in own if each.priority >= wanted.priority for task in each.tasks]
+    if as_urgent:
+        return f"as urgent, and back at once, would be {names_text(as_urgent)}"
+    if any(each.gpus.intersection(wanted.gpus) for _, each in offers):
+        return "what runs and has a checkpoint to go on from is on too few GPUs"
+    return "nothing that runs has a checkpoint to go on from (resume_command, resume_when)"
 
 
 def _stop(engine: Connection, place: Place, name: str, say: Callable[[str], None], *, of: str) -> bool:

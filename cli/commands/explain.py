@@ -27,7 +27,7 @@ def run(command: Command) -> int:
     lines: list[Line] = []
     for row, why in told:
         if why:
-            lines.append(Line(f"{field_text(row.name)} {_state(row)}:", tone="bold"))
+            lines.append(Line(f"{field_text(row.name)} {_state(row)}{_first(found, row)}:", tone="bold"))
             lines += [Line(f"  {field_text(text)}") for text in (*why, *_mended(found, row))]
         else:
             lines.append(Line(f"{field_text(row.name)} {field_text(_instead(row) + _mixed(found, row))}"))
@@ -57,6 +57,14 @@ def _state(row: TaskRow) -> str:
         return f"is pending: attempt {row.attempt}, job {row.job}, submitted {_ago(row)} ago"
     held = " and is held" if row.state == "backoff" else " and held"
     return is_text(row) + held * row.held
+
+
+def _first(found: Look, row: TaskRow) -> str:
+    """Nothing else that is to start is as urgent, nor asks that of what it waits for."""
+    if row.state != "queued" or row.held:
+        return ""
+    others = [each.priority for each in found.rows(()) if each.state in ("queued", "waiting") and each.name != row.name]
+    return ", first in line" if others and row.priority > max(others) else ""
 
 
 def _ago(row: TaskRow) -> str:

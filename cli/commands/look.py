@@ -50,13 +50,13 @@ class LiveLook:
         self.engine: Mapping[str, Any] | None = {
             "pid": hello.pid, "version": hello.version, "host": hello.host, "mode": hello.mode,
         }  # fmt: skip
-        self._status: dict[str, Any] | None = None
 
     def head(self) -> DeckHead:
-        return msgspec.convert(self._asked()["head"], DeckHead)
+        """Of the moment of `gpus` and of all rows, as long as nothing else was asked."""
+        return self.connection.wait_for_picture().head
 
     def gpus(self) -> Sequence[GpuRow]:
-        return msgspec.convert(self._asked()["gpus"], list[GpuRow])
+        return self.connection.wait_for_picture().gpus
 
     def cluster(self) -> Cluster | None:
         return msgspec.convert(self.connection.request("cluster"), Cluster | None)
@@ -90,12 +90,6 @@ class LiveLook:
     def logs(self) -> LogFolder:
         head = self.head()
         return LogFolder(head.log_dir, (row.name for row in self.rows(())), head.former_log_dirs)
-
-    def _asked(self) -> dict[str, Any]:
-        if self._status is None:
-            self._status = self.connection.request("status")
-        assert self._status is not None
-        return self._status
 
 
 Look: TypeAlias = "LiveLook | OfflineLook"

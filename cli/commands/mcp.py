@@ -26,6 +26,7 @@ from ...engine.errors import DeckError, UsageError
 from ...engine.live.entry_like import inline
 from ...engine.serve.offline import tasks_meant
 from ...engine.taskfile.placeholders import as_written
+from ...engine.text import names_text
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -68,8 +69,17 @@ def server_of(place: Place) -> MCPServer[Any]:
     """The tools for one deck."""
     from mcp.server.mcpserver import MCPServer
 
+    class Server(MCPServer[Any]):
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            """Refuses arguments that the tool does not have: without them it would do something else than was meant."""
+            found = next((tool for tool in await self.list_tools() if tool.name == name), None)
+            known: Mapping[str, Any] = arguments if found is None else found.input_schema["properties"]
+            if unknown := sorted(arguments.keys() - known.keys()):
+                raise _failed(f"{name} has no argument {', '.join(unknown)}: it takes {', '.join(known) or 'none'}")
+            return await super().call_tool(name, arguments, context)
+
     tools = Tools(place)
-    server = MCPServer[Any]("gpudeck", instructions=_HOW, version=__version__, log_level="ERROR")
+    server = Server("gpudeck", instructions=_HOW, version=__version__, log_level="ERROR")
     for tool in (
         tools.state, tools.tasks, tools.submit, tools.wait, tools.triage, tools.logs, tools.metrics, tools.compare,
         tools.retry, tools.cancel,
@@ -249,7 +259,10 @@ def _otherwise(offline: OfflineDeck, task: Task) -> list[str]:
 
 
 def _counts(states: Mapping[str, str]) -> str:
-    return ", ".join(f"{count} {state}" for state, count in Counter(states.values()).items())
+    """ "1 failed (t-s3), 2 succeeded"."""
+    failed = names_text([name for name, state in states.items() if state == "failed"])
+    counts = Counter(states.values()).items()
+    return ", ".join(f"{count} {state}" + (f" ({failed})" if state == "failed" else "") for state, count in counts)
 
 
 def _option(name: str, value: str) -> list[str]:

@@ -23,8 +23,15 @@ def show(found: OfflineDeck, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps([_plain(each) for each in replays], indent=2))
         return 0
-    print("\n\n".join("\n".join(_lines(each)) for each in replays))
+    told = ["\n".join(_lines(each)) for each in replays if each.judged]
+    unread = [name for each in replays for name in each.unread]
+    if unread:
+        told.append(f"not judged: {names_text(unread, 4)} ({_UNREAD})")
+    print("\n\n".join(told))
     return 0
+
+
+_UNREAD = "not succeeded, changed, or no progress and metric in their logs"
 
 
 _LOOKED_INTO = 5
@@ -52,12 +59,10 @@ def _lines(made: Replay) -> Iterator[str]:
     count = f"{len(made.stopped)} of {plural(made.judged, 'task')} of {made.entry} would have been pruned"
     share = f"{100 * made.saved_s / made.spent_s:.0f} %" if made.spent_s else "0 %"
     yield f"{count}: {_hours(made.saved_s)} of {_hours(made.spent_s)} saved ({share})"
-    if made.best:
-        fate = "would have been LOST" if made.loses_best else "would have been kept"
-        yield f"the best in the end, {made.best} ({made.prune.name} {made.best_value:.4g}), {fate}"
-    if made.unread:
-        why = "not succeeded, changed, or no progress and metric in their logs"
-        yield f"not judged: {names_text(made.unread, 4)} ({why})"
+    fate = "would have been LOST" if made.loses_best else "would have been kept"
+    yield f"the best in the end, {made.best} ({made.prune.name} {made.best_value:.4g}), {fate}"
+    if made.no_peers:
+        yield f"what runs from now on is not judged by {made.no_peers} of them: the rule was not there when they ran"
 
 
 def _hours(gpu_s: float) -> str:
@@ -77,4 +82,5 @@ def _plain(made: Replay) -> dict[str, object]:
             for each in made.stopped
         ],
         "not_judged": list[str](made.unread),
+        "no_peers": made.no_peers,
     }

@@ -254,7 +254,8 @@ class Follower:
     def _show(self, row: TaskRow) -> bool:
         if row.attempt and row.needs_gpus and not row.gpus and not self._warned:
             self._warned = True
-            self._say(f"no NVIDIA GPU on this box: {self._name} runs on the CPU")
+            simulates = f"`--gpus sim:{row.needs_gpus}` simulates GPUs for it"
+            self._say(f"no NVIDIA GPU on this box: {self._name} runs on the CPU; {simulates}")
         for number in range(self._attempt + 1, row.attempt + 1):
             paths = self._logs.paths(self._name, number, False)
             self._output.go_over(paths)

@@ -27,7 +27,7 @@ def run(command: Command) -> int:
     """Print it."""
     place = Place.of(command)
     found = look(place)
-    head, rows = found.head(), found.rows(())
+    rows, head, gpus = found.rows(()), found.head(), found.gpus()
     failed = [row for row in rows if row.state in FAILED]
     running = [row for row in rows if row.state in ACTIVE and not is_pending(row)]
     pending = [row for row in rows if is_pending(row)]
@@ -45,7 +45,7 @@ def run(command: Command) -> int:
             *_tasks("pending", pending, screen),
             *_tasks("failed", failed, screen, tone="bad"),
             *_waits(head),
-            *_gpus(found.gpus(), screen),
+            *_gpus(gpus, screen),
             *cluster_lines(cluster_of(found, head), screen),
         ]
     )

@@ -60,9 +60,9 @@ class Explainer:
 
     def obstacles(self, task: Task) -> list[Obstacle]:
         """What `explain` returns."""
-        if task.gone and task.attempt() is None:
+        if task.gone and isinstance(task.phase, (Waiting, Blocked, Backoff, Queued)):
             return [Obstacle("left out", "it is not in the task file any more")]
-        if not task.selected:
+        if not task.selected and not task.gone:
             return [Obstacle("left out", "left out by --only, --exclude or --limit")]
         match task.phase:
             case Waiting() if task.index in self._deck.unasked:

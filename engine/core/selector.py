@@ -240,7 +240,11 @@ def meant(text: str, tasks: Iterable[Named]) -> str:
     seen = list(islice(tasks, _LOOK_AT))
     kind, colon, word = text.partition(":")
     key, equals, value = text.partition("=")
-    if len(text.split()) != 1 or is_glob(text):
+    if len(text.split()) != 1:
+        return ""
+    if not colon and (spelled := _as_spelled(text, seen)):
+        return spelled
+    if is_glob(text):
         return ""
     if text in STATES:
         return f"state:{text}"
@@ -257,6 +261,17 @@ def meant(text: str, tasks: Iterable[Named]) -> str:
         return f"{near}={value}" if near else nearest(text, names)
     near = nearest(value, {task.params[key] for task in seen if key in task.params})
     return near and f"{key}={near}"
+
+
+def _as_spelled(text: str, tasks: Sequence[Named]) -> str:
+    """ "train-lr0.01*" for "train-lr1e-2*": with numbers as the tasks write them; "" where none matches so."""
+    known = {float(value): value for task in tasks for value in task.params.values() if _NUMBER.fullmatch(value)}
+    spelled = _NUMBER.sub(lambda found: known.get(float(found[0]), found[0]), text)
+    term = parse_term(spelled)
+    return spelled if any(term.is_in(Subject(task.name, params=task.params)) for task in tasks) else ""
+
+
+_NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 
 
 def nothing_matches(text: str, tasks: Iterable[Named]) -> str:

@@ -83,7 +83,8 @@ def _add(
     check = fits if fits is not None and (before is None or _passes(fits, before)) else None
     asked = [addition.name for addition in additions if addition.name and "{" not in addition.name]
     if again := taken.intersection(asked) or {name for name in asked if asked.count(name) > 1}:
-        raise UsageError(f"{min(again)}: {source.shown} has a task of this name: give another --name")
+        name = min(again)
+        raise UsageError(f"{name}: {source.shown} has a task of this name: give another, or `gpudeck retry {name}`")
     attempts = _attempts(source, before, additions, taken)
     for entries in attempts:
         text = "\n".join(table_lines("[[task]]", entry) for entry in entries)

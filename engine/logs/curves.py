@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from .marks import Rank, marks_in, number_of, said_in
+from .signs import tells_an_error
 
 MOST_CURVES = 32
 KEPT = 254
@@ -46,6 +47,7 @@ _NUMBER = r"[+-]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:e[+-]?\d{1,3})?|nan|in
 _VALUE = re.compile(rf"['\"]?\s{{0,2}}(?:[:=]\s{{0,4}}['\"]?({_NUMBER})|\s({_NUMBER}))(?![\w/])")
 """Behind a name. After a blank alone a whole number is prose: "error 404"."""
 _LINE_CHARS = 1000
+_FRAME = re.compile(r'.{0,40} File "')
 _REACH = 48
 """Characters before a word that may belong to its name."""
 
@@ -195,6 +197,7 @@ class Curves:
         self._own = named or bool(finders)
         self._tracks: dict[str, _Track] = {curve.name: _Track.of(curve) for curve in known}
         self._guessed: set[str] = set()
+        self._before = ""
         self._epoch: float | None = None
         self._at: Place = ("value", None)
         """What is counted, and where the last line with a counter was."""
@@ -214,9 +217,10 @@ class Curves:
             for value in find(line):
                 self.add(name, value, place)
         if not self._own:
-            for name, value in guesses(line):
+            for name, value in guesses(line, self._before):
                 self._guessed.add(name)
                 self.add(name, value, place)
+        self._before = line
 
     def forget(self) -> None:
         """Patterns are of no use: one of them never ends."""
@@ -294,8 +298,11 @@ def _counts(line: str) -> bool:
     return any(sign in text for sign in _COUNTED)
 
 
-def guesses(line: str) -> list[tuple[str, float]]:
-    """Names that are usual in training with the number behind each: `train loss: 0.31`, `'loss': 0.5`, `acc=0.9`."""
+def guesses(line: str, previous: str = "") -> list[tuple[str, float]]:
+    """Names that are usual in training with the number behind each: `train loss: 0.31`, `'loss': 0.5`, `acc=0.9`.
+    A line that tells an error has none, nor has code that a traceback quotes. *previous*: the line before it."""
+    if _FRAME.match(previous):
+        return []
     text = line[:_LINE_CHARS].lower()
     found: dict[int, tuple[str, float]] = {}
     for word in _WORDS:
@@ -310,6 +317,8 @@ def guesses(line: str) -> list[tuple[str, float]]:
                 if number is not None and not (value[2] and said.isdigit()):
                     found[end] = (re.sub(r"[\s-]", "_", before[1] + word), number)
             start = text.find(word, end)
+    if found and ("error" in text or "exception" in text) and tells_an_error(line):
+        return []
     return [found[end] for end in sorted(found)]
 
 

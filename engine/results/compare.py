@@ -95,10 +95,10 @@ def _by_setting(
         members = found.setdefault(_of(result, params), {})
         other = members.setdefault(_of(result, over), result)
         if other is not result:
-            raise UsageError(
-                f"{other.task} and {result.task} are of one side and of one setting: name what they differ in with "
-                "--over, or choose tasks with a selector"
-            )
+            keys = varying([other, result])
+            together = f"`--over {','.join([*over, *keys])}` takes them together"
+            mend = together if keys else "they differ in no param, so choose one of them"
+            raise UsageError(f"{other.task} and {result.task} are of one side and of one setting: {mend}")
     return found
 
 

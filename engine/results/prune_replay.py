@@ -10,7 +10,7 @@ from ..attempts.running import Followed, RunningAttempt
 from ..core.deck import Task
 from ..core.marks import is_of_other_work
 from ..core.phases import Cached, Succeeded
-from ..core.prune import Lost, PastRun, replayed
+from ..core.prune import Lost, PastRun, is_known, replayed
 from ..core.spec import Prune
 from ..logs.files import LogFolder
 from ..logs.follow import Follower
@@ -46,6 +46,8 @@ class Replay:
     best_value: float
     unread: Sequence[str]
     """Tasks that could not be judged: not succeeded, of other work, or nothing was found in their logs."""
+    no_peers: int
+    """How many of those that could be judge none to come: the rule did not look at them while they ran."""
 
     @property
     def saved_s(self) -> float:
@@ -85,7 +87,12 @@ def _of_group(entry: str, prune: Prune, tasks: Sequence[Task], logs: LogFolder) 
         best,
         read[best].final if best else math.nan,
         [task.name for task in tasks if task.name not in read],
+        sum(task.name in read and not _is_peer(task, prune) for task in tasks),
     )
+
+
+def _is_peer(task: Task, prune: Prune) -> bool:
+    return any(is_known(task, prune.metric, point, task.spec.fingerprint) for point in prune.at)
 
 
 def _stopped(prune: Prune, read: _Read, point: float, value: float | None, lost: Lost) -> Stopped:

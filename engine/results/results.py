@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, cast
 
 from ..attempts.record import given_in, is_simulated, otherwise_text, read_record
@@ -135,9 +136,10 @@ class Records:
         """Metrics that the end of its logs has, by names that are usual in training."""
         found: dict[str, None] = {}
         for path in self.log_paths(task):
-            for line in read_part(path, -_SEEN_BYTES, _SEEN_BYTES).decode("utf-8", "replace").splitlines():
+            lines = read_part(path, -_SEEN_BYTES, _SEEN_BYTES).decode("utf-8", "replace").splitlines()
+            for before, line in pairwise(["", *lines]):
                 said = "::gpudeck " in line
-                found.update(dict.fromkeys(name for name, _ in guesses(line) if not said))
+                found.update(dict.fromkeys(name for name, _ in guesses(line, before) if not said))
         return list(found)
 
     def paths(self, task: Task) -> AttemptPaths:

@@ -184,7 +184,7 @@ def details_of(
         retried_fresh=task.again.fresh,
         retried_env=masked_env(task.again.env),
         retried_not_on=tuple(str(index_of.get(uuid, uuid)) for uuid in task.again.not_on),
-        waits_for=tuple(obstacle.text for obstacle in explain(deck, task, at, hour)),
+        waits_for=tuple(obstacle.text.removeprefix("waits for ") for obstacle in explain(deck, task, at, hour)),
         running=_running(deck, task, paths, index_of, at, hide),
         attempts=_attempts(deck, task, paths, index_of, hide),
         gpu_memory=memory_in_words(deck, task),

@@ -41,7 +41,7 @@ STANDING: dict[Standing, str] = {
 }
 
 
-_NO_ENGINE = "no engine runs this deck"
+_NO_ENGINE = "no engine runs this deck: `gpudeck start` starts one"
 
 
 def offline_look(place: Place, *, quiet: bool = False) -> OfflineLook:
@@ -238,8 +238,9 @@ class OfflineLook:
             self._commands = Planner(deck, offline.logs, box)
         at, variables = host.boottime_s(), offline.file.vars
         found = details_of(deck, task, offline.paths, offline.index_of, at, self._commands, variables)
-        waits = ["an engine" if text == _NO_ENGINE else text for text in self.explain(name)] if found.waits_for else []
-        return {**msgspec.to_builtins(found), "waits_for": waits}
+        first, *told = self.explain(name)
+        waits = ["an engine" if first == _NO_ENGINE else first, *(text.removeprefix("waits for ") for text in told)]
+        return {**msgspec.to_builtins(found), "waits_for": waits if found.waits_for else []}
 
     def page(self, op: str, args: Mapping[str, Any]) -> Any:
         """timeline, graph or errors, as an engine answers it, ready for JSON. Not for a thread that must not wait.
@@ -366,8 +367,8 @@ class OfflineScreen(OfflineLook):
     def _details(self, name: str) -> dict[str, Any]:
         if name not in self.deck.deck.by_name:
             raise UsageError(f"no task {name!r} in this deck")
-        _, *waits_for = self.explain(name)
-        return {**self.details(name), "waits_for": waits_for}
+        details = self.details(name)
+        return {**details, "waits_for": details["waits_for"][1:]}
 
 
 def _sent(result: Any) -> Any:

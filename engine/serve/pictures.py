@@ -20,7 +20,7 @@ class View(Protocol):
     def rows(self, indexes: list[int]) -> list[TaskRow]: ...
     def gpus(self) -> tuple[GpuRow, ...]: ...
     def cluster(self) -> Cluster | None: ...
-    def head(self) -> DeckHead: ...
+    def head(self, *, anew: bool = False) -> DeckHead: ...
 
 
 class Pictures:
@@ -63,7 +63,7 @@ class Pictures:
     def _picture(self) -> Iterator[bytes]:
         """In portions, so that a large deck holds up nothing else."""
         total = self._view.total
-        head, gpus, cluster = self._view.head(), self._view.gpus(), self._view.cluster()
+        head, gpus, cluster = self._view.head(anew=True), self._view.gpus(), self._view.cluster()
         yield encode(Snapshot(rev=self._rev, total=total, head=head, gpus=gpus, cluster=cluster))
         for start in range(0, total, PORTION):
             yield encode(Tasks(self._view.rows(list(range(start, min(total, start + PORTION))))))
@@ -76,7 +76,10 @@ class Pictures:
             client.send(line)
             self._loop.call_soon(self._pump, client)
             return
+        self.flush()  # what has changed until now is among `since`
         client.pump = None
+        if client.since:
+            client.send(encode(Delta(rev=self._rev, head=self._view.head(anew=True), gpus=self._view.gpus())))
         for rows in _portions(sorted(client.since)):
             client.send(encode(Delta(rev=self._rev, rows=self._view.rows(rows))))
         client.since = set()

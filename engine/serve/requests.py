@@ -196,7 +196,7 @@ class Requests:
     # -- looking ------------------------------------------------------------------------------------------------------
 
     def _status(self) -> dict[str, Any]:
-        head, gpus = msgspec.to_builtins(self._view.head()), msgspec.to_builtins(self._view.gpus())
+        head, gpus = msgspec.to_builtins(self._view.head(anew=True)), msgspec.to_builtins(self._view.gpus())
         return {"head": head, "gpus": gpus, "clients": self._hooks.clients()}
 
     async def _in_turns(self, names: Sequence[str], tell: Callable[[Task], _Told]) -> list[_Told]:

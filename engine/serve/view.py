@@ -182,15 +182,16 @@ class DeckView:
         """The same, asked now."""
         return None if self._cluster is None else self._cluster_rows.of(await self._cluster.fresh())
 
-    def head(self) -> DeckHead:
+    def head(self, *, anew: bool = False) -> DeckHead:
         """The deck as a whole. Costs a look at many tasks once a second and where the run begins, ends, halts or is
-        paused, or its settings change, otherwise next to nothing."""
+        paused, or its settings change, otherwise next to nothing. *anew*: at that cost, nothing in it is older than the
+        rest."""
         deck, slow = self._deck, self._slow
         flagged = count_flags(deck)
         now = self._clock.now().boot_s
         eta = self._forecasts.newest() if self._forecasts is not None else Forecast(None)
         under = (deck.run.number, deck.run.ended, deck.run.halted, deck.paused, deck.settings)
-        if now - slow.at >= _SLOW_S or slow.under != under:
+        if anew or now - slow.at >= _SLOW_S or slow.under != under:
             slow = self._slow = self._worked_out(now, under)
         return DeckHead(
             deck=deck.settings.name,

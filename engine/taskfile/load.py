@@ -134,7 +134,7 @@ def _entries(context: Context) -> Iterator[RawEntry]:
         context.checker.at(("task",), "write [[task]] with two brackets: there can be many", where="")
         return
     if not isinstance(found, list) or not found:
-        context.checker.add(0, "there is no [[task]] in the file")
+        context.checker.add(0, "there is no [[task]] in the file: write one, or `gpudeck add -- CMD`")
         return
     entries = cast("list[object]", found)
     for index, entry in enumerate(entries):

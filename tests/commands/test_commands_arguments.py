@@ -73,6 +73,11 @@ def test_every_command_has_an_example_in_its_help(verb: str) -> None:
     assert f"example: {VERBS[verb].example}" in parser_of(verb).format_help()
 
 
+@pytest.mark.parametrize("verb", ["wait", "attach"])
+def test_a_command_that_waits_tells_its_exit_codes_in_its_help(verb: str) -> None:
+    assert "exit 0 if all succeeded, 1 if not" in " ".join(parser_of(verb).format_help().split())
+
+
 @pytest.mark.parametrize(
     ("words", "usage"), [(["help"], "usage: gpudeck [-f"), (["help", "logs"], "usage: gpudeck logs")]
 )

@@ -175,6 +175,50 @@ def test_explain_names_what_a_task_waits_for(over: Path) -> None:
     assert "needs bad, which did not succeed" in typed_in(over, "explain", "behind").out
 
 
+def test_without_an_engine_explain_says_what_starts_one(over: Path) -> None:
+    assert "no engine runs this deck: `gpudeck start` starts one" in typed_in(over, "explain", "behind").out
+
+
+QUEUED = """[deck]
+gpus = "sim:1"
+[[task]]
+name = "t{n}"
+command = "true {n}"
+matrix.n = [1, 2]
+[[task]]
+name = "after"
+command = "true"
+needs = ["t2"]
+"""
+
+
+@at_desk(QUEUED)
+async def test_explain_says_which_task_is_first_in_line(desk: Desk) -> None:
+    await desk.start(purpose="start")
+    await desk.until_state("t1", "running")
+    assert (await desk.command("add", "--next", "--name", "urgent", "--", "true")).code == 0
+    assert (await desk.command("explain", "urgent")).out.startswith("urgent is queued, first in line:\n")
+    assert (await desk.command("explain", "t2")).out.startswith("t2 is queued:\n")
+
+
+@at_desk(QUEUED)
+async def test_show_says_once_that_a_task_waits_for_another(desk: Desk) -> None:
+    assert "  waits for t2\n" in (await desk.command("show", "after")).out
+    await desk.start(purpose="start")
+    assert "  waits for t2\n" in (await desk.command("show", "after")).out
+
+
+@at_desk(QUEUED)
+async def test_show_of_a_task_that_runs_on_without_the_file_says_that_it_waits_for_nothing(desk: Desk) -> None:
+    await desk.start(purpose="start")
+    await desk.until_state("t1", "running")
+    desk.write(QUEUED.replace("[1, 2]", "[2]"))
+    assert (await desk.command("apply", "-y")).code == 0
+    shown = (await desk.command("show", "t1")).out
+    assert shown.startswith("t1 running\n")
+    assert "waits for" not in shown
+
+
 def test_explain_json_of_a_task_that_has_ended_has_no_obstacles(over: Path) -> None:
     assert json.loads(typed_in(over, "explain", "bad", "--json").out) == [
         {"name": "bad", "state": "failed", "obstacles": []}

@@ -179,6 +179,21 @@ def test_where_the_command_is_cancelled_before_it_has_the_place_the_task_goes_on
     assert urgent.finish().code == 1
 
 
+def test_nobody_is_stopped_for_what_another_has_let_come_free_and_that_is_said(sweep: Sweep) -> None:
+    slowly = "trap 'read _ <saved; exit 1' TERM; "
+    sweep.begin(1, SWEEP.replace('command = "touch', f'command = "{slowly}touch', 1))
+    saved = sweep.gate("saved")
+    first = sweep.run_now("e1")
+    first.until("t-1 of deck sweep makes way for e1")
+    assert sweep.command("cancel", "--queue", "e1").code == 0
+    second = sweep.run_now("e2")
+    second.until("enough comes free already, and nobody else is stopped: e2 is first in line")
+    saved.let()
+    sweep.urgent.let()
+    assert (first.finish().code, second.finish().code) == (1, 0)
+    assert sweep.stops() == [("t-1", "e1")]
+
+
 def test_a_detached_command_says_who_makes_way_too(sweep: Sweep) -> None:
     sweep.begin(1)
     done = sweep.command("run", "--now", "-d", "--name", "eval", URGENT.format("eval"))
@@ -221,9 +236,22 @@ def test_in_its_own_deck_nothing_makes_way_that_would_have_the_place_back_at_onc
     assert deck.go().code == 0
     until(lambda: deck.lines("order") == ["t-1"])
     done = deck.command("add", "--now", "--name", "eval", "--", "true")
-    assert "nothing that runs has a checkpoint" in done.err
+    assert "as urgent, and back at once, would be t-1: eval is first in line" in done.err
     assert deck.state("t-1") == "running"
     gate.let(3)
+    assert deck.command("wait").code == 0
+
+
+def test_where_too_few_could_make_way_nobody_does_and_that_is_said(deck: Commanded) -> None:
+    several = SWEEP.replace('name = "sweep"', 'gpus = "sim:2"').replace("[1, 2, 3]", "[1]")
+    deck.write(several + "\n[[task]]\nname = 'other'\ncommand = 'read _ <gate'\n")
+    gate = deck.gate()
+    assert deck.go().code == 0
+    until(lambda: deck.lines("order") == ["t-1"] and deck.state("other") == "running")
+    done = deck.command("add", "--now", "--name", "eval", "-n", "2", "--", "true")
+    assert "what runs and has a checkpoint to go on from is on too few GPUs: eval is first in line" in done.err
+    assert deck.state("t-1") == "running"
+    gate.let(2)
     assert deck.command("wait").code == 0
 
 

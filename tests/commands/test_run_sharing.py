@@ -43,6 +43,12 @@ def on_double(deck: Commanded, box: Box) -> None:
     deck.env["PYTHONPATH"] = str(folder)
 
 
+def test_without_a_gpu_it_says_that_it_runs_on_the_cpu_and_what_simulates_gpus(deck: Commanded, tmp_path: Path) -> None:
+    on_double(deck, Box(tmp_path / "box.txt"))
+    done = deck.command("run", "--name", "mine", "-n", "2", "true")
+    assert "mine runs on the CPU; `--gpus sim:2` simulates GPUs for it" in done.err
+
+
 def test_a_run_waits_for_the_gpu_of_a_deck_and_says_whose_it_is(deck: Commanded, tmp_path: Path) -> None:
     box = Box(tmp_path / "box.txt", 2)
     on_double(deck, box)

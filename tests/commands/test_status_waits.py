@@ -46,3 +46,20 @@ async def test_of_a_run_that_has_just_ended_nothing_waits(desk: Desk) -> None:
     await desk.ends("second")
     await desk.until_state("second", "succeeded")
     assert "waits" not in (await desk.command("status")).out
+
+
+@at_desk("""
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "t-{n}"
+    matrix.n = [1, 2, 3]
+    command = ["true", "{n}"]
+""")
+async def test_what_waits_is_counted_at_the_moment_of_all_other_counts(desk: Desk) -> None:
+    await desk.start(purpose="start")
+    await desk.until_state("t-1", "running")
+    assert "  2 queued: GPU 0" in (await desk.command("status")).out
+    await desk.ends("t-1")
+    await desk.until_state("t-2", "running")
+    assert "  1 queued: GPU 0" in (await desk.command("status")).out

@@ -37,3 +37,12 @@ def test_a_task_whose_end_is_not_written_yet_has_the_metrics_that_its_log_says(d
     record = deck.folder / "logs" / "t" / "attempt-1.json"
     record.write_text(json.dumps({key: value for key, value in json.loads(record.read_text()).items() if key != "end"}))
     assert "0.5" in deck.command("table").out
+
+
+def test_nothing_that_only_an_error_tells_is_offered_as_a_metric(deck: Commanded) -> None:
+    train = "def train(lr, loss):\n    raise ValueError(f'bad loss={loss}')\n\n\ntrain(lr=0.1, loss=2.0)\n"
+    (deck.folder / "t.py").write_text(train)
+    deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "{python} t.py"\n')
+    assert deck.command("--headless", "tasks.toml").code == 1
+    told = deck.command("table")
+    assert "no task has reported a metric: name some" in told.err

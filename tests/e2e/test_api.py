@@ -156,6 +156,18 @@ def test_commands_without_a_file_go_to_the_queue(deck: Running, monkeypatch: pyt
         queue.stop(tasks=True)
 
 
+def test_a_script_that_adds_what_is_not_there_yet_may_run_again(used: Deck, deck: Running) -> None:
+    (script,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "there" in block]
+    deck.write('[deck]\ngpus = "none"\n')
+    for _ in range(2):
+        ran = subprocess.run(
+            [sys.executable, "-c", script], cwd=deck.folder, env=deck.env, capture_output=True, text=True
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert [task.state for task in used.tasks()] == ["succeeded"] * 3
+        used.stop()
+
+
 def test_what_happens_is_told_until_the_engine_ends(used: Deck) -> None:
     used.start()
     used.wait(timeout_s=60)

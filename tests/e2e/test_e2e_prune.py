@@ -155,6 +155,22 @@ def test_a_rule_is_replayed_over_what_has_run_before_it_may_end_anything(deck: D
     assert deck.run().started == []
 
 
+def test_what_ran_before_the_rule_stood_in_the_file_is_said_to_judge_nothing_to_come(deck: Deck) -> None:
+    deck.write(LATE)
+    deck.run()
+    deck.write(LATE + 'prune = { metric = "loss:min", at = [0.5], keep = 2 }\n')
+    assert "what runs from now on is not judged by 4 of them" in deck.command("plan", "--prune").out
+
+
+def test_entries_of_which_nothing_can_be_judged_are_told_in_one_line(deck: Deck) -> None:
+    rule = '[defaults]\nprune = { metric = "loss:min", at = [0.5], keep = 2 }\n'
+    deck.write(rule + LATE + "\n[[task]]\nname = 'prepare'\ngpus = 0\ncommand = 'true'\n")
+    deck.run()
+    *_, last = deck.command("plan", "--prune").out.splitlines()
+    assert last.startswith("not judged: prepare (")
+    assert "of prepare would" not in deck.command("plan", "--prune").out
+
+
 @pytest.mark.parametrize(
     ("printed", "suggested"),
     [

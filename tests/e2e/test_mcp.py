@@ -55,7 +55,7 @@ async def test_an_agent_submits_waits_triages_and_compares(deck: Deck) -> None:
         told = ""
         while "nothing more runs" not in told:
             told = await ask("wait", seconds=60)
-        assert "1 failed" in told
+        assert "1 failed (t-s3)" in told
         state = await ask("state")
         assert "t-s3" in state
         assert len(state.splitlines()) <= 40
@@ -115,6 +115,8 @@ async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:
             ("retry", {"select": " "}, "'*' means all"),
             ("triage", {"task": "t-*"}, "several tasks"),
             ("wait", {"select": "nope", "seconds": 1}, "nope: no task of this deck matches"),
+            ("wait", {"timeout": 1}, "wait has no argument timeout: it takes select, seconds"),
+            ("state", {"all": True}, "state has no argument all: it takes none"),
         ):
             answer = await ask.client.call_tool(tool, arguments)
             assert (answer.is_error, why in answer.content[0].text) == (True, True), answer
@@ -139,7 +141,7 @@ async def test_without_a_task_file_the_queue_is_meant_also_where_it_is_empty(dec
         assert (await ask("submit", command="exit 3", name="one", gpus=0, dry_run=False)).startswith("one")
         while "nothing more runs" not in (told := await ask("wait", seconds=60)):
             pass
-        assert told == "nothing more runs: 1 failed"
+        assert told == "nothing more runs: 1 failed (one)"
         assert "'*' means all" in await ask("cancel", select=" ")
     deck.command("stop", "--queue")
 

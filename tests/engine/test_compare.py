@@ -115,9 +115,15 @@ def test_pairs_are_made_by_the_seed() -> None:
     assert found.lonely == {"a-0"}
 
 
+def test_runs_of_one_side_that_differ_only_where_nobody_asked_are_refused_with_the_option_that_helps() -> None:
+    second = side("b", [0.3, 0.4, 0.5])[2:]
+    with pytest.raises(UsageError, match=r"a-0 and a-1 are of one side .*: `--over method,seed` takes them together"):
+        compare(side("a", [0.1, 0.2]), second, ACC, ["method"], paired=False)
+
+
 def test_runs_of_one_side_that_differ_in_nothing_named_are_refused() -> None:
     twice = [result("a", 1, 0.5), result("a", 1, 0.5, note="again")]
-    with pytest.raises(UsageError, match="are of one side and of one setting"):
+    with pytest.raises(UsageError, match="of one side and of one setting: they differ in no param, so choose one"):
         compare(
             [twice[0], Result("other", "train", twice[0].params, "succeeded", True, {})],
             side("b", [1]),

@@ -61,7 +61,7 @@ def test_names_are_made_unique(path: Path):
 def test_a_name_that_was_asked_for_and_is_taken_is_refused(path: Path):
     before = path.read_text()
     added(path, Addition(["true"], name="mine"))
-    with pytest.raises(UsageError, match="has a task of this name"):
+    with pytest.raises(UsageError, match="has a task of this name: give another, or `gpudeck retry mine`"):
         added(path, Addition(["false"], name="mine"))
     assert path.read_text().count("mine") == before.count("mine") + 1
 

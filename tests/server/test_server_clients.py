@@ -56,7 +56,7 @@ class Deck:
     def cluster(self) -> Cluster | None:
         return self.cluster_now
 
-    def head(self) -> DeckHead:
+    def head(self, *, anew: bool = False) -> DeckHead:  # noqa: ARG002
         running = sum(state == "running" for state in self.states.values())
         counts = Counts(total=self.total, running=running)
         return DeckHead(deck="d", file="/f", log_dir="/l", run=1, ended=False, counts=counts, slots=1)
@@ -207,6 +207,16 @@ async def test_what_changes_while_a_picture_is_sent_is_in_it_or_follows_before_r
         messages = await wire.until("ready")
         states = {row["name"]: row["state"] for message in messages for row in message.get("rows", [])}
         assert states["t-0"] == "running"
+
+
+async def test_the_last_counts_of_a_picture_are_of_the_moment_of_its_rows(tmp_path: Path) -> None:
+    async with served(tmp_path, Deck(20 * PORTION)) as rig:
+        wire = await rig.greeted()
+        wire.send(b'{"id": 1, "op": "watch"}\n')
+        await wire.until("tasks")
+        rig.move(0, "running")
+        heads = [message["head"] for message in await wire.until("ready") if "head" in message]
+        assert heads[-1]["counts"]["running"] == 1
 
 
 async def test_a_client_that_does_not_read_gets_a_new_picture_when_it_does(tmp_path: Path) -> None:

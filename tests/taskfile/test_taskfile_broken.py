@@ -156,7 +156,7 @@ FILES: list[tuple[str, str, list[str]]] = [
     ("no task", """
 [deck]
 name = "x"
-""", [" there is no [[task]] in the file"]),
+""", [" there is no [[task]] in the file: write one, or `gpudeck add -- CMD`"]),
     ("single bracket task", """
 [task]
 name = "a"

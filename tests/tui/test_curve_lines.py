@@ -32,10 +32,18 @@ def fed(*lines: str) -> dict[str, Curve]:
         ("glossary 3", []),
         ("map2 7", []),
         ("error 404", []),
+        ("test error: 0.31", [("test_error", 0.31)]),
+        ("Error: loss=0.5 is too high", []),
+        ("[rank0]: ValueError: got lr=12.0", []),
     ],
 )  # fmt: skip
 def test_usual_names_are_found_with_their_numbers(line: str, found: list[tuple[str, float]]) -> None:
     assert guesses(line) == found
+
+
+def test_code_that_a_traceback_quotes_has_no_numbers() -> None:
+    curves = fed("loss=2", '  File "train.py", line 12, in main', "    train(lr=0.1, loss=3)", "loss=4")
+    assert {name: [y for _, y in curve.points] for name, curve in curves.items()} == {"loss": [2, 4]}
 
 
 @pytest.mark.parametrize(
