@@ -62,7 +62,7 @@ def test_curves_of_a_metric_are_one_picture_with_a_line_for_the_mean_over_seeds(
     found = written(deck)
     (over,) = [given for tag, given in found.tags if tag == "svg" and given.get("aria-label") == "acc over value"]
     assert over["role"] == "img"
-    assert "over value 0 to 1" in found.text
+    assert "over value 1 to 2" in found.text
     assert "method=base (2)" in found.text
     assert len([tag for tag, given in found.tags if tag == "polygon" and "band" in (given["class"] or "")]) == 2
 
