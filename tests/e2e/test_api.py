@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -121,6 +123,29 @@ def test_waiting_has_an_end(used: Deck, deck: Running) -> None:
     assert [task.state for task in used.wait("long", timeout_s=60)] == ["cancelled"]
     with pytest.raises(DeckError, match=r"say which tasks; '\*' means all"):
         used.cancel()
+
+
+def test_what_runs_on_without_an_engine_has_not_failed_and_its_result_is_there_for_the_next_one(
+    used: Deck, deck: Running
+) -> None:
+    gate = deck.folder / "go"
+
+    def last() -> str:
+        os.mkfifo(gate)
+        return gate.read_text()
+
+    job = used.executor(deck.folder / "calls", gpus=0).submit(last)
+    until(gate.exists)
+    pid = used.state().engine
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: used.state().engine is None)
+    with pytest.raises(DeckError, match="1 task has not come to its end, and no engine runs the deck") as raised:
+        job.result()
+    assert not isinstance(raised.value, JobFailedError)
+    gate.write_text("done")
+    used.start()
+    assert job.result(60) == "done"
 
 
 def test_what_a_program_wants_now_has_the_place_of_a_task_that_goes_on_afterwards(used: Deck, deck: Running) -> None:
