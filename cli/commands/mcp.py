@@ -26,6 +26,7 @@ from ...engine.errors import DeckError, UsageError
 from ...engine.live.entry_like import inline
 from ...engine.serve.offline import tasks_meant
 from ...engine.taskfile.placeholders import as_written
+from ...engine.text import names_text
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -68,8 +69,18 @@ def server_of(place: Place) -> MCPServer[Any]:
     """The tools for one deck."""
     from mcp.server.mcpserver import MCPServer
 
+    class Server(MCPServer[Any]):
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            """What a tool does not know is refused: by itself the SDK leaves it out, and a retry with `set` would be
+            one without other values."""
+            takes = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}
+            if strange := [word for word in arguments if word not in takes.get(name, arguments)]:
+                known = f"it takes {', '.join(takes[name])}" if takes[name] else "it takes none"
+                raise _failed(f"{name} knows no argument {names_text(strange)}: {known}")
+            return await super().call_tool(name, arguments, context)
+
     tools = Tools(place)
-    server = MCPServer[Any]("gpudeck", instructions=_HOW, version=__version__, log_level="ERROR")
+    server = Server("gpudeck", instructions=_HOW, version=__version__, log_level="ERROR")
     for tool in (
         tools.state, tools.tasks, tools.submit, tools.wait, tools.triage, tools.logs, tools.metrics, tools.compare,
         tools.retry, tools.cancel,

@@ -123,6 +123,19 @@ async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:
         assert "t-s1" in await ask("tasks")
 
 
+async def test_an_argument_that_a_tool_does_not_have_is_refused_and_nothing_is_done(deck: Deck) -> None:
+    deck.write(FILE)
+    deck.run()
+    async with agent(deck) as ask:
+        for tool, arguments, why in (
+            ("retry", {"select": "t-s3", "set": {"seed": "1"}}, "retry knows no argument set: it takes select, values"),
+            ("state", {"select": "t-s3"}, "state knows no argument select: it takes none"),
+        ):
+            answer = await ask.client.call_tool(tool, arguments)
+            assert (answer.is_error, answer.content[0].text) == (True, why)
+        assert "attempt 2" not in deck.command("show", "t-s3").out
+
+
 async def test_there_are_at_most_ten_tools_and_each_says_what_it_does(deck: Deck) -> None:
     deck.write(FILE)
     async with agent(deck) as ask:
