@@ -238,6 +238,19 @@ def test_what_a_function_raises_is_raised_with_where_it_was(used: Deck, deck: Ru
     assert job.task.reason.startswith("exit 1: ValueError")
 
 
+def test_an_exception_that_cannot_be_read_again_is_told_by_its_text_and_where_it_was(used: Deck, deck: Running) -> None:
+    class OfTwoError(Exception):
+        def __init__(self, what: str, where: str) -> None:
+            super().__init__(f"{what} in {where}")
+
+    def fails() -> None:
+        raise OfTwoError("dust", "lens")
+
+    error = used.executor(deck.folder / "calls", gpus=0).submit(fails).exception(60)
+    assert (type(error), str(error)) == (RuntimeError, "OfTwoError: dust in lens")
+    assert "in fails" in "".join(error.__notes__)
+
+
 def test_a_call_that_is_stopped_as_it_runs_again_has_no_result_of_before(used: Deck, deck: Running) -> None:
     again = deck.folder / "again"
 
