@@ -384,8 +384,9 @@ def overlay(part: CurvesPart) -> str:
         names.append(f"<li>{sample} {text(line.label, 120)}{runs} <b>{measured(line.points[-1][1])}</b></li>")
     ends = f"over {part.axis} {x_text(part.axis, left)} to {x_text(part.axis, right)}"
     more = f'<p class="quiet">{part.left_out:,} more are left out.</p>' if part.left_out else ""
+    of = f" {text(part.of, 120)}" if part.of else ""
     return (
-        f"<figure><figcaption><b>{text(part.metric, 120)}</b><br><small>{text(ends)}</small></figcaption>"
+        f"<figure><figcaption><b>{text(part.metric, 120)}</b>{of}<br><small>{text(ends)}</small></figcaption>"
         f'<svg viewBox="0 0 {_WIDE} {_HIGH}" role="img" aria-label="{text(f"{part.metric} over {part.axis}")}">'
         f"{scale}{''.join(drawn)}</svg><ul>{''.join(names)}</ul>{more}</figure>"
     )
