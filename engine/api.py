@@ -206,13 +206,20 @@ class Deck:
     def wait(self, *select: str, timeout_s: float | None = None) -> list[TaskRow]:
         """Wait until nothing more becomes of the tasks without a user; without selectors of all. How they stand then.
 
-        Raises TimeoutError once *timeout_s* is over.
+        Raises TimeoutError once *timeout_s* is over, and EngineUnavailableError where the engine has gone before they
+        have come to their end, and no other one comes within 15 s: what runs goes on, and `start` goes on with it.
         """
         waited = wait(self._place, select, timeout_s)
+        if not waited.left:
+            return list(waited.rows)
+        those = "task has not come to its" if len(waited.left) == 1 else "tasks have not come to their"
+        open_ = f"{len(waited.left)} {those} end"
         if waited.how == "time is over":
-            those = "task has not come to its" if len(waited.left) == 1 else "tasks have not come to their"
-            raise TimeoutError(f"{len(waited.left)} {those} end after {timeout_s:g} s")
-        return list(waited.rows)
+            raise TimeoutError(f"{open_} after {timeout_s:g} s")
+        where = "on this host" if waited.how == "elsewhere" else "any more"
+        raise EngineUnavailableError(
+            f"{open_}, and no engine runs the deck {where}: `gpudeck start`, or `Deck.start()`, goes on with it"
+        )
 
     def retry(
         self,

@@ -25,12 +25,22 @@ def call(path: str) -> int:
     except Exception as error:
         traceback.print_exc()
         error.add_note("".join(traceback.format_exception(error)))
-        try:
-            _keep(path, (False, error))
-        except Exception:  # what cannot be pickled is told by its text
-            _keep(path, (False, RuntimeError(f"{type(error).__name__}: {error}")))
+        _keep(path, (False, _plain(error)))
         return 1
     return 0
+
+
+def _plain(error: Exception) -> Exception:
+    """What cannot be pickled, or not be read again, is told by its text."""
+    import cloudpickle
+
+    try:
+        pickle.loads(cloudpickle.dumps(error))  # pyright: ignore[reportUnknownMemberType]
+    except Exception:
+        plain = RuntimeError(f"{type(error).__name__}: {error}")
+        plain.__notes__ = [*error.__notes__]
+        return plain
+    return error
 
 
 def _keep(path: str, outcome: tuple[bool, Any]) -> None:

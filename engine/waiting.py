@@ -27,7 +27,7 @@ class Waited:
     """settled: nothing more becomes of them without a user; no engine: the same, as long as none runs; elsewhere: only
     another machine can tell."""
     left: Sequence[TaskRow] = ()
-    """Where the time is over: those of which something will become."""
+    """Where the time is over, or no engine is left: those of which something may still become."""
 
     @property
     def open(self) -> list[TaskRow]:
@@ -52,7 +52,9 @@ def wait(place: Place, selectors: Sequence[str], timeout_s: float | None = None)
     from .serve.offline import offline_look
 
     found = offline_look(place)
-    waited = Waited(_counted(found.rows(selectors)), "elsewhere" if found.deck.elsewhere else "no engine")
+    rows, ended = _counted(found.rows(selectors)), found.head().ended
+    left = [row for row in rows if may_change(row, ended=ended)]
+    waited = Waited(rows, "elsewhere" if found.deck.elsewhere else "no engine", left)
     return waited if waited.open else Waited(waited.rows, "no engine")
 
 

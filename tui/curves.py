@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..engine.logs.curves import Curve, Point
-from ..engine.results.overlay import Drawn, value_at
+from ..engine.results.overlay import Drawn, value_at, x_text
 from ..engine.text import measured
 from .drawing.format import clean, cut, fit, width_of
 from .drawing.paragraphs import Line, Span
@@ -138,12 +138,6 @@ def _axis(curve: Curve, width: int) -> Line:
     left = f"{curve.x} {first}"
     middle = " " * max(1, width - _GUTTER - 1 - len(left) - len(last))
     return (Span(" " * _GUTTER), Span(cut(f"└{left}{middle}{last}", width - _GUTTER), "muted"))
-
-
-def x_text(axis: str, x: float) -> str:
-    """Values are counted from 1, as people do."""
-    x = x + 1 if axis == "value" else x
-    return f"{x:,.0f}" if x == int(x) else f"{x:,.2f}"
 
 
 MARKS = "abcdefghijklmnopqrstuvwxyzABCD"

@@ -11,7 +11,7 @@ from ...engine.protocol.states import ACTIVE, DONE, is_pending
 from ...engine.protocol.wire import TaskRow
 from ...engine.text import duration, field_text
 from .look import Look, look, some_rows
-from .rows import gpu_text, is_text, place_text, time_text
+from .rows import gpu_text, is_text, place_text, stop_text, time_text
 from .screen import out, print_json
 
 
@@ -95,7 +95,8 @@ def _instead(row: TaskRow) -> str:
     """What a task does that does not wait."""
     if row.state in ACTIVE:
         place = f" as {place_text(row)}" if row.job else f" on GPU {gpu_text(row)}" if row.gpus else ""
-        return f"does not wait: attempt {row.attempt} is {row.state}{place} for {time_text(row)}"
+        why = f": {stop}" if (stop := stop_text(row)) else ""
+        return f"does not wait: attempt {row.attempt} is {row.state}{place} for {time_text(row)}{why}"
     if row.state == "unknown":
         why = f" ({row.reason})" if row.reason else ""
         return (

@@ -73,10 +73,15 @@ def note_text(row: TaskRow) -> str:
     if is_pending(row):
         return "; ".join(filter(None, (row.pending, reason_text(row))))
     if row.state in ACTIVE:
-        return progress_text(row) or reason_text(row)
+        return stop_text(row) or progress_text(row) or reason_text(row)
     if row.state == "backoff" and row.retry_at is not None:
         return f"again in {duration(row.retry_at - time.time())}: {row.reason}"
     return reason_text(row)
+
+
+def stop_text(row: TaskRow) -> str:
+    """Why it is being stopped, where that is known: another task takes its place."""
+    return row.reason if row.state == "stopping" and not row.kind else ""
 
 
 def waits_text(row: TaskRow) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ...engine.client.place import Place, say
 from ...engine.command import Command
 from ...engine.errors import EngineUnavailableError
+from ...engine.protocol.states import ACTIVE
 from ...engine.protocol.wire import TaskRow
 from ...engine.text import field_text, names_text
 from ...engine.waiting import Waited, wait
@@ -39,9 +40,15 @@ def _told(waited: Waited) -> int:
     if not (bad := [row for row in waited.open if row.state != "pruned"]):
         return 0
     names = field_text(names_text([row.name for row in bad]))
-    settled = "" if waited.how == "settled" else "; without an engine nothing of that changes"
-    say(f"{_counts(bad)}: {names}{settled}")
+    say(f"{_counts(bad)}: {names}{'' if waited.how == 'settled' else _left(bad)}")
     return 1
+
+
+def _left(rows: Sequence[TaskRow]) -> str:
+    """What becomes of them as long as no engine runs."""
+    if any(row.state in ACTIVE for row in rows):
+        return "; what runs goes on without an engine, and the next one takes in how it ends: `gpudeck start`"
+    return "; without an engine nothing of that changes"
 
 
 def _counts(rows: Sequence[TaskRow]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..core.deck import Deck
+from ..core.phases import FINAL
 from ..core.spec import DeckFile, TaskSpec
 from ..decks import handover
 from ..decks.opening import OpenDeck
@@ -56,10 +57,19 @@ def without_changes_of_running(reading: Reading, plan: FilePlan, deck: Deck) -> 
 
 
 def with_only(reading: Reading, opened: OpenDeck, names: frozenset[str]) -> Reading:
-    """The file as the deck has it, and those new tasks of the reading that *names* has, whatever is selected."""
+    """The file as the deck has it, and those new tasks of the reading that *names* has, whatever is selected. Raises
+    UsageError for half of a rename that nobody has applied: the other half would run beside it."""
     old = opened.file
     have = {spec.name for spec in old.tasks}
     added = [spec for spec in reading.file.tasks if spec.name in names and spec.name not in have]
+    works = {spec.name: spec.fingerprint for spec in reading.file.tasks}
+    yet_to_end = (spec for spec in old.tasks if not isinstance(opened.deck.by_name[spec.name].phase, FINAL))
+    moved = {spec.fingerprint: spec.name for spec in yet_to_end if works.get(spec.name) != spec.fingerprint}
+    if (half := next((spec for spec in added if spec.fingerprint in moved), None)) is not None:
+        other = moved[half.fingerprint]
+        raise UsageError(
+            f"{half.name} is the work of {other}, which the file has no more as such: `gpudeck apply` first"
+        )
     placed = (replace(spec, position=len(old.tasks) + place) for place, spec in enumerate(added))
     shards = {entry: count for entry, count in reading.file.fixed_shards.items() if entry not in old.fixed_shards}
     file = replace(

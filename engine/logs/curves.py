@@ -209,14 +209,12 @@ class Curves:
 
     def feed(self, line: str) -> None:
         """Take in a line or a frame of a bar, without control characters."""
-        if "::gpudeck " in line:
-            self.feed_said(line)
-            return
-        place = self.place(line)
+        ours = "::gpudeck " in line
+        place, said = (self.feed_said(line), said_in(line)[1]) if ours else (self.place(line), {})
         for name, find in self._finders.items():
-            for value in find(line):
+            for value in () if name in said else find(line):
                 self.add(name, value, place)
-        if not self._own:
+        if not ours and not self._own:
             for name, value in guesses(line, self._before):
                 self._guessed.add(name)
                 self.add(name, value, place)
@@ -250,8 +248,8 @@ class Curves:
         """As far as they have come, in the order in which they began."""
         return tuple(track.curve(name) for name, track in self._tracks.items())
 
-    def feed_said(self, line: str, at_s: float | None = None) -> None:
-        """Take in a `::gpudeck` line."""
+    def feed_said(self, line: str, at_s: float | None = None) -> Place:
+        """Take in a `::gpudeck` line. Where its values belong."""
         _, values = said_in(line)
         if values and not self._own:
             self._own = True
@@ -268,6 +266,7 @@ class Curves:
         for name, value in values.items():
             if name != counter:
                 self.add(name, value, place, at_s)
+        return place
 
     def place(self, line: str) -> Place:
         """Where what a line says belongs: by its own counter, else by the last one before it."""

@@ -7,7 +7,7 @@ import contextlib
 import re
 import signal
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,6 +70,10 @@ def telling(lines: list[str]) -> list[str]:
 
 _Line = tuple[str, "float | None"]
 """And when it was written, about, in seconds from the attempt's start; None: its values are in the curves already."""
+
+_Placed = tuple[str, Place, "float | None", Mapping[str, float]]
+"""A line, where its values belong, when it was written, and the metrics that it names itself, which no pattern finds
+once more."""
 
 
 class Follower:
@@ -220,15 +224,17 @@ class Follower:
                 self._own_pattern = False
         else:
             self._feed(telling(lines))
-        placed: list[tuple[str, Place, float | None]] = []
+        placed: list[_Placed] = []
         for line, at_s in new:
-            placed.append((line, self._curves.place(line), at_s))
+            place, said = self._curves.place(line), dict[str, float]()
             if "::gpudeck " in line:
-                for name, value in said_in(line)[1].items():
+                said = said_in(line)[1]
+                for name, value in said.items():
                     if name in self._values or len(self._values) < MAX_METRICS:
                         self._values.setdefault(name, Values()).take(value)
                 if at_s is not None:
-                    self._curves.feed_said(line, at_s)
+                    place = self._curves.feed_said(line, at_s)
+            placed.append((line, place, at_s, said))
         if self._finders:
             self._finders = [found for found in self._finders if self._find(placed, *found)]
 
@@ -238,14 +244,14 @@ class Follower:
 
     def _find(
         self,
-        placed: list[tuple[str, Place, float | None]],
+        placed: list[_Placed],
         what: int,
         name: str,
         find: Callable[[str], list[float]],
     ) -> bool:
         def search() -> None:
-            for line, place, at_s in placed:
-                for value in find(line):
+            for line, place, at_s, said in placed:
+                for value in () if name in said else find(line):
                     self._values[name].take(value)
                     if at_s is not None:
                         self._curves.add(name, value, place, at_s)

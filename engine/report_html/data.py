@@ -129,6 +129,8 @@ class CurvesPart:
     lines: Sequence[Drawn]
     left_out: int
     """Lines that there was no room for, or that count something else."""
+    of: str = ""
+    """Whose lines they are, where others have a picture of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from ..logs.digest import blamed_log, digest_of
 from ..logs.files import AttemptPaths
 from ..logs.ranks import tails
 from ..protocol.alike import Alike, groups_of
-from ..results.overlay import REPEATS, Member, axes_of, drawn
+from ..results.overlay import REPEATS, Member, axes_of, drawn, grouped
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import Layout, tabulate, varying
 from ..serve.offline import STANDING
@@ -165,6 +165,8 @@ MOST_FAILURES = 100
 _MOST_COLUMNS = 8
 _MOST_LINES = 24
 """Of curves over each other."""
+_MOST_PICTURES = 12
+"""Of one metric."""
 
 
 def gather(offline: OfflineDeck) -> Report:
@@ -338,16 +340,33 @@ def _member(records: Records, task: Task) -> Member:
 
 
 def _curves(members: Sequence[Member]) -> Iterator[CurvesPart]:
-    """Of each metric that somebody has more than one value of, over what most of them count."""
+    """Of each metric that somebody has more than one value of: all in one picture; where they are too many, one for
+    each entry that makes several lines, and one for the others."""
     for metric in dict.fromkeys(name for member in members for name in member.curves):
         mine = [member for member in members if metric in member.curves]
-        if all(member.curves[metric].count < 2 for member in mine):
+        whole = _picture(metric, mine)
+        if whole is None:
             continue
-        axis = axes_of(mine, metric)[0]
-        lines = drawn(mine, metric, axis, groups=True)
-        seen = [line for line in lines if len(line.points) > 1][:_MOST_LINES]
-        if seen:
-            yield CurvesPart(metric, axis, seen, len(lines) - len(seen))
+        if len(whole.lines) < _MOST_LINES or not whole.left_out:
+            yield whole
+            continue
+        by_entry: dict[str, list[Member]] = {}
+        for member in mine:
+            by_entry.setdefault(member.entry, []).append(member)
+        several = [entry for entry, its in by_entry.items() if len(grouped(its)) > 1][:_MOST_PICTURES]
+        parts = [_picture(metric, by_entry.pop(entry), entry) for entry in several]
+        parts.append(_picture(metric, [member for its in by_entry.values() for member in its], "other tasks"))
+        yield from filter(None, parts)
+
+
+def _picture(metric: str, members: Sequence[Member], of: str = "") -> CurvesPart | None:
+    """Over what most of them count. None: nobody has two values."""
+    if all(member.curves[metric].count < 2 for member in members):
+        return None
+    axis = axes_of(members, metric)[0]
+    lines = drawn(members, metric, axis, groups=True)
+    seen = [line for line in lines if len(line.points) > 1][:_MOST_LINES]
+    return CurvesPart(metric, axis, seen, len(lines) - len(seen), of) if seen else None
 
 
 def _title(entry: str, layout: Layout) -> str:

@@ -6,9 +6,11 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from itertools import groupby
 
 from ..attempts.gpu_history import GpuHistory
 from ..logs.curves import Point
+from ..results.overlay import x_text
 from ..results.table import Cell, decimals_for
 from ..text import duration, measured, mib_text, printable, ranges, wh_text
 from .data import AttemptPart, CurvesPart, MetricsPart, Report, RunPart, TaskPart
@@ -373,17 +375,18 @@ def overlay(part: CurvesPart) -> str:
         dash = _DASHES[place // _HUES % len(_DASHES)]
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         if line.band is not None:
-            edge = [point for point in (*line.band[1], *reversed(line.band[0])) if _finite(point)]
-            drawn.insert(0, f'<polygon class="{kind} band" points="{" ".join(map(at, edge))}"/>')
+            for edge in _edges(*line.band):
+                drawn.insert(0, f'<polygon class="{kind} band" points="{" ".join(map(at, edge))}"/>')
         path = "".join(f"{'M' if new else 'L'}{at(point)}" for point, new in _runs(line.points))
         drawn.append(f'<path class="{kind}"{dashed} d="{path}"><title>{text(line.label, 200)}</title></path>')
         sample = f'<svg viewBox="0 0 24 8" aria-hidden="true"><path class="{kind}"{dashed} d="M0 4H24"/></svg>'
         runs = f" ({len(line.tasks)})" if len(line.tasks) > 1 else ""
         names.append(f"<li>{sample} {text(line.label, 120)}{runs} <b>{measured(line.points[-1][1])}</b></li>")
-    ends = f"over {part.axis} {measured(left)} to {measured(right)}"
+    ends = f"over {part.axis} {x_text(part.axis, left)} to {x_text(part.axis, right)}"
     more = f'<p class="quiet">{part.left_out:,} more are left out.</p>' if part.left_out else ""
+    of = f" {text(part.of, 120)}" if part.of else ""
     return (
-        f"<figure><figcaption><b>{text(part.metric, 120)}</b><br><small>{text(ends)}</small></figcaption>"
+        f"<figure><figcaption><b>{text(part.metric, 120)}</b>{of}<br><small>{text(ends)}</small></figcaption>"
         f'<svg viewBox="0 0 {_WIDE} {_HIGH}" role="img" aria-label="{text(f"{part.metric} over {part.axis}")}">'
         f"{scale}{''.join(drawn)}</svg><ul>{''.join(names)}</ul>{more}</figure>"
     )
@@ -391,6 +394,14 @@ def overlay(part: CurvesPart) -> str:
 
 def _finite(point: Point) -> bool:
     return math.isfinite(point[0]) and math.isfinite(point[1])
+
+
+def _edges(low: Sequence[Point], high: Sequence[Point]) -> Iterator[Sequence[Point]]:
+    """Around each part of a band that no gap interrupts."""
+    for known, pairs in groupby(zip(low, high, strict=True), lambda pair: _finite(pair[0]) and _finite(pair[1])):
+        if known:
+            below, above = zip(*pairs, strict=True)
+            yield (*above, *reversed(below))
 
 
 def _runs(points: Sequence[Point]) -> Iterator[tuple[Point, bool]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from ..logs.curves import Curve, Point
+from ..text import duration
 from .settings import one_spelling
 
 REPEATS = ("seed", "fold", "repeat", "rep", "trial")
@@ -47,6 +49,14 @@ class Drawn:
     def all_points(self) -> Points:
         """With those of its band."""
         return [point for points in (self.points, *(self.band or ())) for point in points]
+
+
+def x_text(axis: str, x: float) -> str:
+    """Values are counted from 1, as people do."""
+    if axis == TIME:
+        return duration(x)
+    x = x + 1 if axis == "value" else x
+    return f"{x:,.0f}" if x == int(x) else f"{x:,.2f}"
 
 
 def axes_of(members: Sequence[Member], metric: str) -> list[str]:
@@ -106,7 +116,8 @@ def mean_of(members: Sequence[Points]) -> tuple[Points, tuple[Points, Points] | 
         values = [value for value in told if value is not None and math.isfinite(value)]
         if not values:
             if any(value is not None for value in told):
-                middle.append((x, math.nan))
+                for line in (middle, low, high):
+                    line.append((x, math.nan))
             continue
         mean = fmean(values)
         spread = stdev(values) if len(values) > 1 else 0.0
@@ -118,7 +129,7 @@ def mean_of(members: Sequence[Points]) -> tuple[Points, tuple[Points, Points] | 
 
 
 def grouped(members: Sequence[Member]) -> list[tuple[str, list[Member]]]:
-    """Tasks that differ in a seed alone, under what tells them from the others."""
+    """Tasks that differ in a seed alone, under what tells them from the others: no two are called alike."""
     groups: dict[tuple[str, ...], list[Member]] = {}
     for member, given in zip(members, one_spelling(member.params for member in members), strict=True):
         params = [f"{name}={value}" for name, value in given.items() if name not in REPEATS]
@@ -129,7 +140,8 @@ def grouped(members: Sequence[Member]) -> list[tuple[str, list[Member]]]:
     for key, mine in groups.items():
         own = " ".join(part for part in key[1:] if part not in common) if mine[0].task not in key else mine[0].task
         found.append((own or mine[0].entry, mine))
-    return found
+    named = Counter(label for label, _ in found)
+    return [(label if named[label] == 1 else f"{mine[0].entry} {label}", mine) for label, mine in found]
 
 
 def drawn(members: Sequence[Member], metric: str, axis: str, *, groups: bool, weight: float = 0.0) -> list[Drawn]:

@@ -16,7 +16,7 @@ from ..core.flags import count_flags, is_stale, take_flagged
 from ..core.forecast import Forecast
 from ..core.gates import GateState
 from ..core.marks import is_of_other_work
-from ..core.phases import NAMES, Backoff, Blocked, Cached, Failed, Phase, Unknown
+from ..core.phases import NAMES, Backoff, Blocked, Cached, Failed, Phase, Stopping, Unknown
 from ..core.why_waiting import holds_back, sums
 from ..logs.described import describe
 from ..ports import Clock, GpuInfo
@@ -156,7 +156,7 @@ class DeckView:
             expected_s=deck.forecast_s(task),
             retry_at=round(phase.until + offset, 3) if isinstance(phase, Backoff) else None,
             reason=explainer.why(task) if isinstance(phase, Blocked) else _reason(phase, outcome),
-            kind="" if outcome is None else outcome.reason,
+            kind="" if outcome is None or _makes_way(phase) else outcome.reason,
             exit_code=None if outcome is None else outcome.exit_code,
             params=spec.params,
             tags=spec.tags,
@@ -255,7 +255,13 @@ def _reason(phase: Phase, outcome: Outcome | None) -> str:
         return phase.why
     if isinstance(phase, Cached):
         return f"done as {phase.done_as}" if phase.done_as else ""
+    if isinstance(phase, Stopping) and _makes_way(phase):
+        return f"makes way: {phase.by} takes its place"
     return "" if outcome is None or outcome.ok else describe(outcome)
+
+
+def _makes_way(phase: Phase) -> bool:
+    return isinstance(phase, Stopping) and phase.why == "preempted"
 
 
 def _state(task: Task) -> State:

@@ -308,8 +308,13 @@ class EntryKeys:
                 return tuple(read_table(self._asked(self._table(key, values), values), SLURM).items())
             case "prune":
                 return TASK[key].kind.read(fill(self._table(key, values), values))
-            case "metrics" | "watch":
+            case "metrics":
                 return TASK[key].kind.read(fill(self._table(key, values), values, text=True))
+            case "watch":
+                said = self._table(key, values).items()
+                return TASK[key].kind.read(
+                    {name: fill(value, values, text=name not in _NUMBERS_OF_WATCH) for name, value in said}
+                )
             case "on_oom" | "on_timeout":
                 return self._ladder(raw, values)
             case _:
@@ -488,6 +493,9 @@ def _of_rung(key: str, raw: object, values: Values) -> object:
     """A value of a rung; tables stay as written."""
     plain = key in RUNG and key in TASK and key not in _STAYING
     return _typed(raw, values, text=TASK[key].kind.textual) if plain else _whole(raw, values)
+
+
+_NUMBERS_OF_WATCH = frozenset({"idle_below"})
 
 
 def _typed(raw: object, values: Values, *, text: bool) -> object:

@@ -139,6 +139,20 @@ async def test_what_the_engine_does_not_take_is_taken_out_again(desk: Desk) -> N
     assert desk.text("tasks.toml") == before
 
 
+@at_desk(GATED)
+async def test_work_that_waits_under_another_name_is_not_added_beside_an_edit_that_waits(desk: Desk) -> None:
+    await live(desk)
+    edited = desk.text("tasks.toml").replace("[1, 2, 3]", "[1, 2]")
+    desk.write(edited)
+    done = await desk.command("add", "--name", "other", "echo begin 3; read _ <gate; echo end 3")
+    assert (done.code, "other is the work of wait-3" in done.err, "`gpudeck apply` first" in done.err) == (
+        2,
+        True,
+        True,
+    )
+    assert desk.text("tasks.toml") == edited
+
+
 def test_what_was_added_is_still_queued_after_kill_9(deck: Commanded) -> None:
     deck.go_gated()
     assert deck.command("add", "echo new >> ran").code == 0

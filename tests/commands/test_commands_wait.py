@@ -77,6 +77,18 @@ async def test_without_an_engine_it_returns_at_once(desk: Desk) -> None:
     assert (await desk.command("wait", "good")).code == 0
 
 
+def test_what_runs_on_under_a_killed_engine_is_said_to(deck: Commanded) -> None:
+    gate = deck.go_gated()
+    deck.until_state("wait-2", "running")
+    os.kill(deck.engine_pid(), signal.SIGKILL)
+    until(lambda: deck.holder() is None)
+    done = deck.command("wait")
+    assert (done.code, "what runs goes on without an engine" in done.err) == (1, True), done.err
+    assert deck.go().code == 0
+    gate.let(3)
+    assert deck.command("wait").code == 0
+
+
 def test_it_goes_on_with_the_next_engine_when_one_is_killed(deck: Commanded) -> None:
     gate = deck.go_gated()
     deck.until_state("wait-2", "running")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -123,6 +125,29 @@ def test_waiting_has_an_end(used: Deck, deck: Running) -> None:
         used.cancel()
 
 
+def test_what_runs_on_without_an_engine_has_not_failed_and_its_result_is_there_for_the_next_one(
+    used: Deck, deck: Running
+) -> None:
+    gate = deck.folder / "go"
+
+    def last() -> str:
+        os.mkfifo(gate)
+        return gate.read_text()
+
+    job = used.executor(deck.folder / "calls", gpus=0).submit(last)
+    until(gate.exists)
+    pid = used.state().engine
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: used.state().engine is None)
+    with pytest.raises(DeckError, match="1 task has not come to its end, and no engine runs the deck") as raised:
+        job.result()
+    assert not isinstance(raised.value, JobFailedError)
+    gate.write_text("done")
+    used.start()
+    assert job.result(60) == "done"
+
+
 def test_what_a_program_wants_now_has_the_place_of_a_task_that_goes_on_afterwards(used: Deck, deck: Running) -> None:
     deck.write(MAKES_WAY)
     deck.gate()
@@ -223,6 +248,19 @@ def test_what_a_function_raises_is_raised_with_where_it_was(used: Deck, deck: Ru
     with pytest.raises(ValueError, match="invalid literal"):
         job.result()
     assert job.task.reason.startswith("exit 1: ValueError")
+
+
+def test_an_exception_that_cannot_be_read_again_is_told_by_its_text_and_where_it_was(used: Deck, deck: Running) -> None:
+    class OfTwoError(Exception):
+        def __init__(self, what: str, where: str) -> None:
+            super().__init__(f"{what} in {where}")
+
+    def fails() -> None:
+        raise OfTwoError("dust", "lens")
+
+    error = used.executor(deck.folder / "calls", gpus=0).submit(fails).exception(60)
+    assert (type(error), str(error)) == (RuntimeError, "OfTwoError: dust in lens")
+    assert "in fails" in "".join(error.__notes__)
 
 
 def test_a_call_that_is_stopped_as_it_runs_again_has_no_result_of_before(used: Deck, deck: Running) -> None:

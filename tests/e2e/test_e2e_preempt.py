@@ -33,6 +33,8 @@ def test_a_task_makes_way_for_one_that_is_added_and_goes_on_once_although_the_en
         assert (added.code, added.out) == (0, "eval\n")
         assert "train makes way for eval" in added.err
         first.note("train makes way: eval takes its place")
+        for look in ("ls", "explain"):
+            assert "makes way: eval takes its place" in deck.command(look, "train").out
         first.kill()
         second = deck.start()
         saved.let()

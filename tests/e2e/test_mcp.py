@@ -125,6 +125,15 @@ async def test_what_is_wrong_is_told_and_the_server_stays(deck: Deck) -> None:
         assert "t-s1" in await ask("tasks")
 
 
+async def test_a_retry_with_an_argument_that_it_does_not_have_runs_nothing(deck: Deck) -> None:
+    deck.write(FILE)
+    deck.run()
+    async with agent(deck) as ask:
+        answer = await ask.client.call_tool("retry", {"select": "t-s3", "set": {"seed": "1"}})
+        assert answer.content[0].text == "retry has no argument set: it takes select, values"
+        assert "attempt 2" not in deck.command("show", "t-s3").out
+
+
 async def test_there_are_at_most_ten_tools_and_each_says_what_it_does(deck: Deck) -> None:
     deck.write(FILE)
     async with agent(deck) as ask:

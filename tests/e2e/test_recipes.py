@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import optuna
 
-from tests.e2e.decks import Deck
+from tests.e2e.decks import Deck, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
 WANDB = '''
@@ -70,3 +73,23 @@ def test_optunas_trials_run_as_tasks_and_the_best_of_them_is_told(deck: Deck) ->
     study = optuna.load_study(study_name="lr", storage=f"sqlite:///{deck.folder}/study.db")
     told = study.get_trials(states=[optuna.trial.TrialState.FAIL])
     assert sorted(str(trial.number) for trial in told) == sorted(failed) != []
+
+
+def test_trials_of_a_search_and_an_engine_that_were_killed_are_told_by_the_next_search(deck: Deck) -> None:
+    (search,) = blocks("Optuna")
+    deck.write('[deck]\ngpus = "sim:4"\n')
+    deck.write("open('gate', 'rb', 0).read(1)" + TRAIN, "train.py")
+    deck.write(search, "search.py")
+    gate = deck.gate()
+    words: list[str] = [sys.executable, "search.py"]
+    with subprocess.Popen(words, cwd=deck.folder, env=deck.env) as killed:
+        until(lambda: deck.command("ls", "state:running").out.count("trial-") == 4)
+        killed.kill()
+    os.kill(json.loads(deck.command("status", "--json").out)["engine"]["pid"], signal.SIGKILL)
+    gate.let(16)
+    done = subprocess.run(words, cwd=deck.folder, env=deck.env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = optuna.load_study(study_name="lr", storage=f"sqlite:///{deck.folder}/study.db").trials
+    found = {row["name"]: row["state"] for row in json.loads(deck.command("ls", "--json").out)}
+    ends = {f"trial-{trial.number}": "succeeded" if trial.state.name == "COMPLETE" else "failed" for trial in told}
+    assert (len(ends), ends) == (16, found)

@@ -34,6 +34,17 @@ def test_tasks_that_differ_in_their_seed_alone_are_one_line_with_its_mean_and_de
     assert [line.label for line in drawn(members, "loss", "step", groups=False)] == ["a1", "a2", "b1", "c"]
 
 
+def test_lines_of_two_entries_with_the_same_params_are_told_apart() -> None:
+    members = [
+        member(f"{entry}-s{seed}", [(1, 1.0)], entry=f"{entry}-s{{seed}}", lr="0.1", seed=seed)
+        for entry in ("adam", "sgd")
+        for seed in ("1", "2")
+    ]
+    members += [member(f"lr{lr}-s1", [(1, 1.0)], entry="lr{lr}-s{seed}", lr=lr, seed="1") for lr in ("0.1", "0.2")]
+    labels = [line.label for line in drawn(members, "loss", "step", groups=True)]
+    assert labels == ["adam-s{seed} lr=0.1", "sgd-s{seed} lr=0.1", "lr{lr}-s{seed} lr=0.1", "lr=0.2"]
+
+
 def test_a_curve_that_counts_something_else_says_what() -> None:
     members = [member("a", [(1, 1.0)]), member("b", [(1, 1.0)], x="epoch"), Member("c", "e", {}, {})]
     assert axes_of(members, "loss") == ["step", "epoch", "time"]
@@ -70,6 +81,14 @@ def test_smoothing_keeps_xs_and_stays_among_the_values(points: list[tuple[float,
 
 def test_what_is_no_number_stays_in_a_smoothed_curve_and_changes_nothing_behind_it() -> None:
     assert repr(smoothed([(1, 2.0), (2, math.nan), (3, 2.0)], 0.5)) == "[(1, 2.0), (2, nan), (3, 2.0)]"
+
+
+def test_where_no_run_has_a_number_mean_and_band_have_a_gap() -> None:
+    points, band = mean_of([[(1, 1.0), (2, math.nan), (3, 1.0)], [(1, 3.0), (2, math.inf), (3, 3.0)]])
+    assert band is not None
+    for line in (points, *band):
+        assert [x for x, _ in line] == [1, 2, 3]
+        assert [math.isfinite(value) for _, value in line] == [True, False, True]
 
 
 def test_a_group_of_one_without_params_is_called_as_its_task() -> None:

@@ -133,6 +133,18 @@ def test_a_value_on_a_line_of_ours_stands_at_the_step_before_it(attempt: Attempt
     assert (kept.x, kept.points) == ("step", ((10, 3), (20, 2)))
 
 
+def test_a_metric_that_a_line_of_ours_names_and_a_pattern_finds_there_too_is_one_value_at_its_progress(
+    attempt: Attempt,
+) -> None:
+    attempt.say("::gpudeck progress=1/4 loss=3 val_acc=0.1", "::gpudeck progress=2/4 loss=2 val_acc=0.2")
+    follower = attempt.follow(metrics=[metric("loss", regex=r"loss=(\S+)"), metric("acc", regex=r"acc=(\S+)")])
+    assert follower.look()["metrics"] == {"loss": 2, "acc": 0.2, "val_acc": 0.2}
+    follower.keep(at_once=True)
+    kept = {curve.name: curve for curve in read_kept(str(attempt.folder / "attempt-1.curves.json")).curves}
+    assert (kept["loss"].x, kept["loss"].points) == ("progress", ((1, 3), (2, 2)))
+    assert (kept["acc"].x, kept["acc"].points) == ("progress", ((1, 0.1), (2, 0.2)))
+
+
 def test_the_curve_of_a_metric_has_a_few_points_from_its_beginning_to_its_end(attempt: Attempt) -> None:
     follower = attempt.follow(metrics=[metric("loss", regex=r"loss (\S+)")])
     for number in range(1, 101):

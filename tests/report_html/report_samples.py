@@ -102,7 +102,7 @@ def report(count: int = 3, *, word: str = "train", points: int = 20, reason: str
         failures=[FailurePart([one.task], 1, reason, word, f"/{word}", [word] * 20) for one in failures[:100]],
         failed=len(failures),
         tables=[MetricsPart(word, table)],
-        curves=[CurvesPart(word, "step", [Drawn(word, (word, word), line, (line, line))], 1)],
+        curves=[CurvesPart(word, "step", [Drawn(word, (word, word), line, (line, line))], 1, word)],
     )
 
 

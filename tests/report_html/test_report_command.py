@@ -62,9 +62,32 @@ def test_curves_of_a_metric_are_one_picture_with_a_line_for_the_mean_over_seeds(
     found = written(deck)
     (over,) = [given for tag, given in found.tags if tag == "svg" and given.get("aria-label") == "acc over value"]
     assert over["role"] == "img"
-    assert "over value 0 to 1" in found.text
+    assert "over value 1 to 2" in found.text
     assert "method=base (2)" in found.text
     assert len([tag for tag, given in found.tags if tag == "polygon" and "band" in (given["class"] or "")]) == 2
+
+
+def test_curves_that_are_too_many_for_one_picture_have_one_for_each_entry(deck: Deck) -> None:
+    entry = """
+    [[task]]
+    name = "{word}-{{lr}}"
+    gpus = 0
+    command = "echo step 1 loss={{lr}}; echo step 2 loss=0"
+    matrix.lr = {values}
+    metrics.loss = {{ regex = "loss=(.*)" }}
+    """
+    sizes = (("wide", 14), ("deep", 10), ("one", 1), ("two", 1))
+    deck.write(
+        '[deck]\ngpus = "none"\n'
+        + "".join(entry.format(word=word, values=list(range(1, size + 1))) for word, size in sizes)
+    )
+    deck.run()
+    found = written(deck)
+    pictures = [given for tag, given in found.tags if tag == "svg" and given.get("aria-label") == "loss over step"]
+    assert len(pictures) == 3
+    for part in ("loss wide-{lr}over step 1 to 2", "loss deep-{lr}over step", "loss other tasksover step"):
+        assert part in found.text
+    assert "are left out" not in found.text
 
 
 def test_a_report_of_simulated_gpus_says_so(deck: Deck) -> None:

@@ -32,6 +32,19 @@ def test_each_figure_at_the_top_names_the_run_that_it_is_of() -> None:
     assert "of attempts in 2 runs5 attempts together" in told
 
 
+def test_the_band_around_a_mean_has_a_gap_where_the_mean_has_one() -> None:
+    document = drawn()  # whose line is no number in its middle
+    bands = re.findall('<polygon class="hue0 band" points="([^"]*)"', document)
+    assert [{pair.split()[0] for pair in re.findall(r"\S+ \S+", band)} for band in bands] == [{"480.0"}, {"0.0"}]
+
+
+def test_long_trainings_are_counted_in_whole_steps() -> None:
+    given = report()
+    line = replace(given.curves[0].lines[0], points=[(1.0, 0.5), (12_345.0, 0.25)], band=None)
+    document = page(replace(given, curves=[replace(given.curves[0], lines=[line])])).decode()
+    assert "over step 1 to 12,345" in document
+
+
 def test_whatever_names_reasons_and_logs_say_is_text() -> None:
     quiet = Page(drawn(word="train", reason="train"))
     evil = Page(drawn(word=EVIL, reason=EVIL))

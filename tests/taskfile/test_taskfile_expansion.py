@@ -170,6 +170,12 @@ def test_a_whole_number_made_of_text_is_a_number(folder: Path):
     assert made[0].priority == -20
 
 
+def test_a_lone_placeholder_in_watch_is_a_number_where_one_belongs_and_text_elsewhere(folder: Path):
+    watch = '{ idle_gpu = "{quiet}", idle_below = "{below}", pattern = "{word}" }'
+    (made,) = tasks(folder, f"watch = {watch}\n[vars]\nquiet = 90\nbelow = 5\nword = 404")
+    assert made.extras.watch == Watch(idle_gpu_s=90.0, idle_below=5, pattern="404")
+
+
 def test_a_lone_placeholder_can_be_a_whole_command(folder: Path):
     head = '[vars]\nlisted = ["python", "a b.py", 3]\nshell = "ls | wc -l"\n'
     assert commands(folder, '"{listed}"', 'name = "a"', head) == [("python", "a b.py", "3")]

@@ -14,12 +14,12 @@ from textual.worker import Worker
 
 from ...engine.attempts.record import given_in, read_record
 from ...engine.logs.curves import Curve, line_that_keeps
-from ...engine.results.overlay import TIME, Drawn, Member, axes_of, drawn, grouped, value_at
+from ...engine.results.overlay import Drawn, Member, axes_of, drawn, grouped, value_at, x_text
 from ...engine.text import measured, plural
 from ..acting.actions import bindings, bindings_of
 from ..curve_reader import curves_of
-from ..curves import BLANK, MARKS, Cell, Frame, overlay, x_text
-from ..drawing.format import clean, cut, cut_middle, duration, fit, width_of
+from ..curves import BLANK, MARKS, Cell, Frame, overlay
+from ..drawing.format import clean, cut, cut_middle, fit, width_of
 from ..drawing.paragraphs import folded
 from ..messages import OpenTask
 from ..widgets.line_view import LineView
@@ -257,7 +257,7 @@ class CurvesView(LineView, inherit_bindings=False):
         return left + " " * max(1, self._area.width - _GUTTER - len(left) - width_of(last)) + last
 
     def _told(self, x: float) -> str:
-        return duration(x) if self._axis == TIME else x_text(self._axis, x)
+        return x_text(self._axis, x)
 
     @property
     def _x(self) -> float | None:
