@@ -119,7 +119,8 @@ def totals_lines(finished: RunFinished, *, simulated: bool = False) -> Iterator[
     gain = speed_up(finished)
     fields += [f"speed-up {gain:.1f}x"] if gain is not None else []
     fields += [wh_text(finished.energy_wh)] if finished.energy_wh is not None else []
-    fields += [finished.why, "" if finished.ended else "goes on at the next start", f"exit {finished.exit_code}"]
+    later = "goes on once the file gives more" if finished.spent else "goes on at the next start"
+    fields += [finished.why, "" if finished.ended else later, f"exit {finished.exit_code}"]
     tone: Tone = "good" if finished.exit_code == 0 else "bad"
     yield Line(event(finished.wall_s, "deck", "end", *fields), Weight.VITAL, tone)
 

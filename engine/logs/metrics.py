@@ -26,9 +26,9 @@ class Values:
         self.best: float | None = None
 
     def take(self, value: float) -> None:
-        """What is no number (nan) may be the last, never the best."""
+        """What is no number, or infinite, may be the last, never the best."""
         self.last = value
-        if not math.isnan(value):
+        if math.isfinite(value):
             old = self.best
             better = old is None or self.by == "last" or (value > old if self.by == "max" else value < old)
             self.best = value if better else old

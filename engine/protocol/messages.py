@@ -203,6 +203,8 @@ class RunFinished:
     """False: the run can be continued (a signal, the engine's stop)."""
     why: str = ""
     """"halted by train-3", "130: stopped by SIGINT", …"""
+    spent: bool = False
+    """The budget lets nothing more start before the file gives more."""
     wall: float = 0.0
     energy_wh: float | None = None
     """Of the attempts that ended in this run, as far as it is known."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ..core.budget import spent_budget
 from ..core.deck import Deck, Task
 from ..core.events import AttemptEnded, AttemptStarting
 from ..core.explain import Explainer
@@ -100,6 +101,7 @@ class Summary:
             gpu_busy_s={gpu.index: self._busy_s.get(gpu.index, 0.0) for gpu in self._deck.gpus.values()},
             ended=self._deck.run.ended,
             why=why,
+            spent=not self._deck.run.ended and bool(spent_budget(self._deck, now.boot_s)),
             wall=now.wall_s,
             energy_wh=self._energy_wh,
         )

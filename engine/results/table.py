@@ -91,7 +91,7 @@ class Table:
                     for place in line
                     if self.columns[place[1]].best == how
                     and (mean := self._cell(place).mean) is not None
-                    and not math.isnan(mean)
+                    and math.isfinite(mean)
                 }
                 if len(set(means.values())) > 1:
                     winner = max(means.values()) if how == "max" else min(means.values())

@@ -112,7 +112,9 @@ def check_name(name: str) -> None:
         raise BadValueError(f"{shown(name)} {_why(name)}")
     if len(name) > MAX_BYTES:
         raise BadValueError(f"{shown(name)} has {len(name)} bytes: at most {MAX_BYTES} are allowed")
-    if "." in name and (_DOTS.fullmatch(name) or _OWN_FILE.fullmatch(name)):
+    if _DOTS.fullmatch(name):
+        raise BadValueError(f"{shown(name)} has a part of dots alone, which is another folder")
+    if _OWN_FILE.fullmatch(name):
         raise BadValueError(f"{shown(name)} is taken in the log folder")
 
 

@@ -20,12 +20,12 @@ def test_the_best_is_by_the_tasks_own_measure(by: str, best: float) -> None:
     assert (values.last, values.best) == (0.5, best)
 
 
-def test_what_is_no_number_may_be_the_last_but_not_the_best() -> None:
+@pytest.mark.parametrize("last", [math.nan, math.inf])
+def test_what_is_no_number_or_infinite_may_be_the_last_but_not_the_best(last: float) -> None:
     values = Values("max")
     values.take(0.5)
-    values.take(math.nan)
-    assert values.last is not None
-    assert math.isnan(values.last)
+    values.take(last)
+    assert values.last == pytest.approx(last, nan_ok=True)
     assert values.best == 0.5
 
 

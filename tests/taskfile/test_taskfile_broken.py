@@ -136,7 +136,7 @@ NAMES = [
     ("a-{task}", "name has {task}, which may not stand in name"),
     ("a b", 'name "a b" has a space in it: use letters, digits and . _ - = , + @ /'),
     ("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 'name "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… has 121 bytes: at most 120 are allowed'),
-    ("../x", 'name "../x" is taken in the log folder'),
+    ("../x", 'name "../x" has a part of dots alone, which is another folder'),
     ("größe", 'name "größe" has "ö" in it: use letters, digits and . _ - = , + @ /'),
     ("a//b", 'name "a//b" begins with "-", or has an empty part beside a slash'),
     ("gpu0.log", 'name "gpu0.log" is taken in the log folder'),
