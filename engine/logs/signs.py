@@ -28,7 +28,8 @@ def _sign(kind: Kind, pattern: str, hint: str) -> Sign:
 
 
 GPU_MEMORY_HINT = (
-    "smaller batch, gradient checkpointing or accumulation; on_oom can retry so; is another process on the GPU?"
+    "smaller batch, gradient checkpointing or accumulation; a (further) step of on_oom retries so; "
+    "is another process on the GPU?"
 )
 HOST_MEMORY_HINT = (
     'fewer DataLoader workers or a smaller in-memory data set; memory = "64GiB" keeps tasks apart; Slurm gives it'
