@@ -16,7 +16,7 @@ from gpudeck.engine.attempts.environment import Box
 from gpudeck.engine.core.budget import spent_budget
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
-from gpudeck.engine.core.events import AttemptEnded, Fact
+from gpudeck.engine.core.events import AttemptEnded, Fact, StartRevoked
 from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, ReachedPoint, Shutdown
 from gpudeck.engine.core.inputs import Process as GpuProcess
 from gpudeck.engine.core.phases import FINAL, NAMES
@@ -414,9 +414,10 @@ class SimEngine:
             ran = {task.name for task in self.deck.active.values()}
             facts = self.box.disks[self.name].facts
             since = max(self.box.now - _DRAFT_S, self.files[0][0])  # not under an engine before this one
-            ends = (fact for fact in facts if isinstance(fact, AttemptEnded) and fact.at > since)
-            taken = {task.name for task in self.deck.tasks if task.selected}  # the draft has seen them run, or ended
-            ran |= taken & {end.task for end in ends}
+            ended = {fact.task for fact in facts if isinstance(fact, AttemptEnded) and fact.at > since}
+            ended |= {fact.task for fact in facts if isinstance(fact, StartRevoked) and fact.until > since}
+            taken = {task.name for task in self.deck.tasks if task.selected}  # the draft has seen them run, or start
+            ran |= taken & ended
             now = replace(now, selected=now.selected | ran)
         self.files.append((self.box.now, now))
         self._serving.renew()
