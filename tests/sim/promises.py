@@ -46,6 +46,8 @@ LEARNED_S = 25.0
 """So long after a card was lost or somebody took it an engine knows."""
 
 
+_BEGINS_S = 1.0
+"""From the decision that an attempt starts to its beginning."""
 _ASKED_S = 1.0
 """So long after a task that is next has asked for a GPU others know."""
 RENUMBERED_S = 60.0
@@ -74,7 +76,8 @@ def at_spawn(
     taken = [file for since, file in files if since < decided][-1:] + [
         file for since, file in files if since == decided
     ]
-    meant = [file for file in taken if new.task in (file.selected or {spec.name for spec in file.tasks})]
+    having = [file for file in taken if any(spec.name == new.task for spec in file.tasks)]
+    meant = [file for file in having if file.selected is None or new.task in file.selected]
     if not meant:
         raise Broken(f"{_name(new)} began and its file does not have it, or it is left out")
     works = {spec.fingerprint for file in meant for spec in file.tasks if spec.name == new.task}
@@ -131,10 +134,18 @@ def asked_for(deck: Deck, now: float) -> set[str]:
     return {uuid for uuid, shut in zip(deck.gpus, barred, strict=True) if not shut}
 
 
-def of_next(box: Simulated, deck: Deck, asked: Mapping[tuple[str, str], float], new: Process) -> None:
+def of_next(
+    box: Simulated,
+    deck: Deck,
+    asked: Mapping[tuple[str, str], float],
+    gathered: Mapping[tuple[str, str], float],
+    new: Process,
+) -> None:
     """Of an attempt that has just begun: no task of another deck that is next had asked for its GPU before. *deck*: its
-    own; *asked*: since when each deck asks for which."""
-    if deck.next_tasks or len(new.gpus) != 1 or new.gpus[0] in deck.gathering:
+    own; *asked*: since when each deck asks for which; *gathered*: when each last kept which for itself."""
+    if deck.next_tasks or len(new.gpus) != 1:
+        return
+    if box.now - gathered.get((new.deck, new.gpus[0]), -1e9) < _BEGINS_S:
         return
     if any(each is not new and each.deck == new.deck and each.gpus == new.gpus for each in box.alive()):
         return

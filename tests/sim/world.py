@@ -82,6 +82,8 @@ class World:
         self._known: dict[str, tuple[int, bool]] = {}
         """By deck, of a journal of how many facts it is known whether its run has ended."""
         self._asked_next: dict[tuple[str, str], float] = {}
+        self._gathered: dict[tuple[str, str], float] = {}
+        """When each deck last kept each GPU for a task of several."""
         """Since when a task of a deck that is next could have a GPU, did others leave it."""
         self._calms: Counter[str] = Counter()
         """How often each deck that was not done has been taken up, without faults."""
@@ -305,7 +307,7 @@ class World:
 
     def _begun(self, new: Process) -> None:
         promises.at_spawn(self.box, self.engines[new.deck].files, self.specs, self.box.disks[new.deck].facts, new)
-        promises.of_next(self.box, self.engines[new.deck].deck, self._asked_next, new)
+        promises.of_next(self.box, self.engines[new.deck].deck, self._asked_next, self._gathered, new)
 
     def _told(self, process: Process) -> None:
         if (engine := self.engines.get(process.deck)) is not None:
@@ -436,6 +438,8 @@ class World:
             for uuid in promises.asked_for(engine.deck, self.box.now)
         }
         self._asked_next = {each: self._asked_next.get(each, self.box.now) for each in asked}
+        for deck, engine in self.engines.items():
+            self._gathered.update(((deck, uuid), self.box.now) for uuid in engine.deck.gathering)
         self.seen["next"] += bool(asked)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
