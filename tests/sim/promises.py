@@ -147,7 +147,7 @@ def of_next(
         return
     if box.now - gathered.get((new.deck, new.gpus[0]), -1e9) < _BEGINS_S:
         return
-    if any(each is not new and each.deck == new.deck and each.gpus == new.gpus for each in box.alive()):
+    if any(each is not new and each.deck == new.deck and new.gpus[0] in each.gpus for each in box.alive()):
         return
     for (other, uuid), since in asked.items():
         if other != new.deck and uuid in new.gpus and box.now - since > _ASKED_S:
