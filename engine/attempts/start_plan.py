@@ -129,6 +129,7 @@ class StartPlan:
         return {
             "task": spec.name,
             "attempt": launch.attempt,
+            **({"resumes": launch.attempt - 1} if self.resumed else {}),
             "deck": self.deck,
             "command": masked_command(shown),
             **launcher,

@@ -28,6 +28,8 @@ PATTERN_CPU_S = 10.0
 """For one pattern over one log."""
 MEASURED = ("energy_wh", "mean_power_w", "peak_mib", "mean_mib", "mean_util_percent", "duration_s")
 """What attempt-N.json tells of any attempt: can be asked for as metrics are, unless a metric has that name."""
+_SUMMED = ("energy_wh", "duration_s")
+"""Of these an attempt that went on from another one has what both took."""
 UNREAD_S = 3.0
 """Of an attempt that ends sooner the engine may have read nothing but declared metrics."""
 _MARKED_BYTES = 256 << 10
@@ -99,7 +101,7 @@ class Records:
         """By metric: "last" and "best"."""
         if task.name not in self._scores:
             end = _table(self.of(task).get("end"))
-            told = {name: from_text(score) for name, score in _table(end.get("metrics")).items()}
+            told = self._told(task)
             # Its end may not be written yet: rows tell of it first.
             unread = self.attempt(task) > 0 and not told and (not end or float(end.get("duration_s") or 0.0) < UNREAD_S)
             self._scores[task.name] = self._marked(task) if unread else told
@@ -107,8 +109,9 @@ class Records:
 
     def measured(self, task: Task, name: str) -> float | None:
         """One of MEASURED, of an attempt that is over."""
-        value = _table(self.of(task).get("end")).get(name) if name in MEASURED else None
-        return float(value) if isinstance(value, (int, float)) else None
+        ends = self._ends(task) if name in MEASURED else []
+        values = [float(value) for end in ends if isinstance(value := end.get(name), (int, float))]
+        return (sum(values) if name in _SUMMED else values[0]) if values else None
 
     def given(self, task: Task) -> dict[str, str]:
         """The values that it ran with in the place of the file's (`retry --set`)."""
@@ -117,6 +120,29 @@ class Records:
     def is_simulated(self, task: Task) -> bool:
         """Whether it ran on simulated GPUs: what was measured of them is made up."""
         return is_simulated(self.of(task))
+
+    def _told(self, task: Task) -> dict[str, dict[str, float]]:
+        """What attempt-N.json says of each metric; the best is that of all attempts that it went on from."""
+        better = {metric.name: {"max": max, "min": min}.get(metric.best) for metric in task.spec.extras.metrics}
+        found: dict[str, dict[str, float]] = {}
+        for end in reversed(self._ends(task)):
+            for name, score in _table(end.get("metrics")).items():
+                before, now, choose = found.get(name, {}), from_text(score), better.get(name)
+                if choose is not None and "best" in before and "best" in now:
+                    now["best"] = choose(before["best"], now["best"])
+                found[name] = {**before, **now}
+        return found
+
+    def _ends(self, task: Task) -> list[dict[str, Any]]:
+        """How its attempt ended, and before it those that it went on from, newest first."""
+        (name, number), record = self._found(task)
+        found = [_table(record.get("end"))]
+        while number > 1 and record.get("resumes") == number - 1:
+            number -= 1
+            # One that was taken back has left none.
+            record = read_record(self._paths(task, (name, number)).json) or {"resumes": number - 1}
+            found.append(_table(record.get("end")))
+        return found
 
     def _marked(self, task: Task) -> dict[str, dict[str, float]]:
         """What `::gpudeck` lines say."""

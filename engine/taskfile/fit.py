@@ -182,7 +182,8 @@ def _only(number: int, *, among_ids: bool) -> str:
 
 
 def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
-    """Lines about tasks that do the same work, write the same file, or crowd their GPUs."""
+    """Lines about tasks that do the same work, write the same file, crowd their GPUs, or are pruned by a metric that
+    they have not."""
     found = Problems(shown)
     works: dict[tuple[object, ...], TaskSpec] = {}
     outputs: dict[str, TaskSpec] = {}
@@ -191,7 +192,7 @@ def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
         first = works.setdefault((task.fingerprint, task.cwd, *processes), task)
         if first is not task:
             found.add(task.line, f"does the same as {_where(first)}: same command and environment", where=_where(task))
-        if words := _crowded(task):
+        for words in filter(None, (_crowded(task), _unread(task))):
             found.add(task.line, words, where=_where(task))
         for path in task.outputs:
             other = outputs.setdefault(path, task)
@@ -206,6 +207,14 @@ def _crowded(task: TaskSpec) -> str:
     if task.extras.launch == "command" or nproc is None or gpus == "all" or not 0 < gpus < nproc:
         return ""
     return f"has nproc = {nproc} and gpus = {gpus}: ranks share a GPU, which NCCL refuses (backend gloo does not)"
+
+
+def _unread(task: TaskSpec) -> str:
+    """It is pruned by a metric that is none of those that the file reads."""
+    prune, names = task.extras.prune, [metric.name for metric in task.extras.metrics]
+    if prune is None or not names or prune.name in names:
+        return ""
+    return f"is pruned by {prune.name}, and its metrics are {', '.join(names)}: only a ::gpudeck line can tell it"
 
 
 # -- on a cluster ------------------------------------------------------------------------------------------------------

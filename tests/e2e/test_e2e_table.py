@@ -238,3 +238,26 @@ def test_a_deck_without_metrics_says_how_to_name_some(deck: Deck, asked: tuple[s
     deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
     with pytest.raises(UsageError, match=r"no task has .*: name some in the task file, metrics\.acc = "):
         table(deck, metric=asked)
+
+
+def test_an_attempt_that_went_on_has_the_best_value_and_the_time_of_both(
+    deck: Deck, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deck.write("""
+        [deck]
+        gpus = "none"
+        [[task]]
+        name = "a"
+        gpus = 0
+        command = "echo acc=0.95; touch ckpt; exit 1"
+        resume_command = "echo acc=0.5"
+        resume_when = "ckpt"
+        retries = 1
+        backoff = 0
+        metrics.acc = { regex = 'acc=([0-9.]+)', best = "max" }
+    """)
+    assert deck.run().code == 0
+    out, _ = tabled(deck, capsys, format="json", metric=["acc", "duration_s"])
+    (row,) = json.loads(out)
+    both = sum(deck.record("a", number)["end"]["duration_s"] for number in (1, 2))
+    assert row["metrics"] == {"acc": 0.95, "duration_s": pytest.approx(both)}

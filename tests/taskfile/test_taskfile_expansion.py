@@ -528,3 +528,10 @@ def test_prune_merges_with_the_defaults_and_may_be_taken_back(folder: Path):
     )
     made = load(str(folder / "tasks.toml")).tasks
     assert [task.extras.prune for task in made] == [Prune("loss:min", at=(0.25, 0.5), keep=2.0), None]
+
+
+@pytest.mark.parametrize("name", ["los", "loss"])
+def test_a_prune_by_a_metric_that_the_task_has_not_is_warned_of(name: str):
+    metric = "metrics.loss = { regex = 'loss=(.*)' }"
+    made = deck(f'[[task]]\nname = "a"\ncommand = "true"\n{metric}\nprune = {{ metric = "{name}:min" }}\n')
+    assert any("pruned by los, and its metrics are loss" in line for line in made.warnings) == (name == "los")

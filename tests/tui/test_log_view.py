@@ -473,3 +473,15 @@ async def test_a_compact_view_shows_ends_alone(tmp_path: Path) -> None:
         await rig.until(lambda: rig.lines[-1].rstrip() == "line 99")
         await rig.show(source(tmp_path / "b", b"", numbered(100, "err"), task="u"))
         await rig.until(lambda: rig.lines[-1].rstrip() == "err 99" and rig.lines[0].startswith("err"))
+
+
+async def test_what_the_next_attempt_writes_into_a_stream_that_is_hidden_for_want_of_rows_is_shown(
+    tmp_path: Path,
+) -> None:
+    async with log_app(size=(60, 12), compact=True) as rig:
+        await rig.show(source(tmp_path / "a", b"out 1\n", b"err 1\n"))
+        await rig.sees("out 1", "err 1")
+        await rig.show(source(tmp_path / "b", b"out 2\n", b"", task="u", running=True))
+        await rig.until(lambda: "out 2" in rig.screen and len(rig.streams) == 1)
+        (tmp_path / "b" / "attempt-1.err").write_bytes(b"err 2\n")
+        await rig.sees("out 2", "err 2")

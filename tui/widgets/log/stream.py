@@ -410,7 +410,8 @@ class LogStream(Widget, can_focus=True):
         self.watch_growth(True)
 
     def on_hide(self) -> None:
-        self.watch_growth(False)
+        if self.display:  # with what it is in; by itself it is hidden while it has nothing to show yet
+            self.watch_growth(False)
 
     def on_unmount(self) -> None:
         self._stop()
