@@ -24,10 +24,10 @@ def run(command: Command) -> int:
     make_way(place)
     began = not has_engine(place.path, place.options)
     with place.start("start", quiet=True, change=True) as connection:
-        head = msgspec.convert(connection.request("status")["head"], DeckHead)
         pid = connection.hello.pid
         for line in connection.request("start")["warnings"] if began else ():
             place.say(f"warning: {line}")
+        head = msgspec.convert(connection.request("status")["head"], DeckHead)
         left_out = _left_out(connection, head.counts.total)
         if not command.flag("json"):
             place.tell_what_bars(connection)

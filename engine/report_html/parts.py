@@ -17,7 +17,7 @@ from .data import AttemptPart, CurvesPart, MetricsPart, Report, RunPart, TaskPar
 
 DASH = "–"
 STATE_SIGNS = {
-    "succeeded": "✓", "cached": "↺", "failed": "✗", "running": "▶", "starting": "▶", "stopping": "■", "closing": "■",
+    "succeeded": "✓", "cached": "=", "failed": "✗", "running": "▶", "starting": "▶", "stopping": "■", "closing": "■",
     "blocked": "⊘", "cancelled": "∅", "pruned": "✂", "unknown": "?",
 }  # fmt: skip
 """Colour is not the only sign of a state."""

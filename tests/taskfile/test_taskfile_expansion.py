@@ -531,7 +531,7 @@ def test_prune_merges_with_the_defaults_and_may_be_taken_back(folder: Path):
 
 
 @pytest.mark.parametrize("name", ["los", "loss"])
-def test_a_prune_by_a_metric_that_the_task_has_not_is_warned_of(name: str):
+def test_a_prune_by_a_metric_that_the_task_has_not_is_warned_of(folder: Path, name: str):
     metric = "metrics.loss = { regex = 'loss=(.*)' }"
-    made = deck(f'[[task]]\nname = "a"\ncommand = "true"\n{metric}\nprune = {{ metric = "{name}:min" }}\n')
+    made = deck(folder, f'[[task]]\nname = "a"\ncommand = "true"\n{metric}\nprune = {{ metric = "{name}:min" }}\n')
     assert any("pruned by los, and its metrics are loss" in line for line in made.warnings) == (name == "los")
