@@ -67,7 +67,8 @@ def _over(head: DeckHead) -> str:
     if not told:
         return ""
     these = " and ".join(f"`gpudeck retry state:{name}`" for name in list(told)[:2])
-    return f"{', '.join(f'{count} {name}' for name, count in told.items())}: {these} runs them again"
+    runs = "runs" if len(told) == 1 else "run"
+    return f"{', '.join(f'{count} {name}' for name, count in told.items())}: {these} {runs} them again"
 
 
 def _without_outputs(place: Place) -> list[str]:

@@ -193,7 +193,7 @@ def _barred_by_file(deck: Deck, at: float) -> Obstacle | None:
     asked, free = deck.settings.disk_mib, deck.disk_free_mib
     if asked is not None and (free is None or free < asked):
         known = "not known yet" if free is None else gib(free)
-        return Obstacle("disk space", f"free on disk: {known}; {gib(asked)} have to be (disk)")
+        return Obstacle("disk space", f"free on disk: {known}; a start needs {gib(asked)} (disk)")
     spent = spent_budget(deck, at)
     return Obstacle("budget", spent) if spent else None
 

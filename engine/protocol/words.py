@@ -46,7 +46,9 @@ def barred_text(head: DeckHead) -> str:
     if not head.barred:
         return ""
     until = "nothing starts until the file gives more and `gpudeck apply` takes that up"
-    return f"{head.barred}: {until}" if head.spent else f"nothing starts now: {head.barred}"
+    if head.spent:
+        return f"{head.barred}: {until}"
+    return head.barred if head.barred.startswith("nothing starts") else f"nothing starts now: {head.barred}"
 
 
 def silent_text(since_wall_s: float) -> str:

@@ -89,9 +89,9 @@ def test_a_plan_ends_where_the_budget_does() -> None:
 
 def test_nothing_starts_while_the_disk_has_less_room_than_it_must_have() -> None:
     found = world(spec("a"), settings=DeckSettings(disk_mib=80 * GIB))
-    assert (found.running(), why(found, "a")) == ({}, ["free on disk: not known yet; 80.0 GiB have to be (disk)"])
+    assert (found.running(), why(found, "a")) == ({}, ["free on disk: not known yet; a start needs 80.0 GiB (disk)"])
     found.give(i.DevicesSampled((), disk_free_mib=12 * GIB))
-    assert (found.running(), why(found, "a")) == ({}, ["free on disk: 12.0 GiB; 80.0 GiB have to be (disk)"])
+    assert (found.running(), why(found, "a")) == ({}, ["free on disk: 12.0 GiB; a start needs 80.0 GiB (disk)"])
     assert not only_a_user_helps(found.deck, found.now)
     found.give(i.DevicesSampled((), disk_free_mib=80 * GIB))
     assert found.running() == {"a": (0,)}

@@ -34,7 +34,7 @@ def test_nothing_starts_while_less_is_free_and_all_does_once_less_is_asked_for(d
     assert deck.go().code == 0
     with watching(deck) as seen:
         seen.until_states(a="queued")
-        seen.until_waits_for("a", "921600.0 GiB have to be (disk)")
+        seen.until_waits_for("a", "a start needs 921600.0 GiB (disk)")
         deck.write(WANTS.replace("{room}", "1MiB"))
         assert deck.command("apply", "-y").code == 0
         seen.until_states(a="succeeded")

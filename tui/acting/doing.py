@@ -383,7 +383,10 @@ def stop(active: int) -> Doing:
                 return None
 
     running = f"{active} running task" + ("" if active == 1 else "s")
-    answers = [Option("no", "stop nothing"), Option("engine", f"the engine only: {running} go on", "e")]
+    answers = [
+        Option("no", "stop nothing"),
+        Option("engine", f"the engine only: {running} {'goes' if active == 1 else 'go'} on", "e"),
+    ]
     if active:
         answers.append(Option("tasks", f"the engine and {running}, gracefully", "t", grave=True))
     hint = f"{BY_ID['leave'].shown_key} leaves this screen and stops nothing."
