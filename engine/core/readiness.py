@@ -78,6 +78,12 @@ def success_of(deck: Deck, task: Task) -> Success | None:
     return deck.by_fingerprint.get(work)
 
 
+def done_before(deck: Deck, task: Task) -> Success | None:
+    """Between two runs, of a task that waits for the next one: the success of its work under another name."""
+    found = success_of(deck, task) if deck.run.ended and isinstance(task.phase, Waiting) and not task.forced else None
+    return found if found is not None and found.attempt and found.task != task.name else None
+
+
 def is_older(task: Task, success_wall: float) -> bool:
     """Something that it builds on has succeeded again since."""
     return any(gate.latest_success > success_wall for gate in task.gates)

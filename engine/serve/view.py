@@ -17,6 +17,7 @@ from ..core.forecast import Forecast
 from ..core.gates import GateState
 from ..core.marks import is_of_other_work
 from ..core.phases import NAMES, Backoff, Blocked, Cached, Failed, Phase, Stopping, Unknown
+from ..core.readiness import done_before
 from ..core.why_waiting import holds_back, sums
 from ..logs.described import describe
 from ..ports import Clock, GpuInfo
@@ -122,6 +123,10 @@ class DeckView:
         seen = self._seen(attempt.token) if attempt is not None else None
         told = seen if seen is not None else self._last_metrics(spec.name) if task.ended else NOTHING
         outcome = last.outcome if last is not None else phase.outcome if isinstance(phase, Failed) else None
+        before = done_before(deck, task)
+        reason = explainer.why(task) if isinstance(phase, Blocked) else _reason(phase, outcome)
+        if before is not None:
+            reason = f"done as {before.task}"
         return TaskRow(
             index=task.index,
             name=spec.name,
@@ -138,7 +143,7 @@ class DeckView:
             needs_gpus=gpus if isinstance(gpus := task.begun_spec.resources.gpus, int) else len(deck.gpus),
             gpus=self._gpus(attempt.gpus if attempt is not None else last.gpus if last is not None else ()),
             attempt=task.attempts,
-            done_by=task.made_by if task.made_by[0] != task.name else None,
+            done_by=task.made_by if task.made_by[0] != task.name else before and (before.task, before.attempt),
             rung=attempt.rung if attempt is not None else last.rung if last is not None else 0,
             rungs=len(spec.ladder),
             timeout_rung=attempt.timeout_rung if attempt is not None else last.timeout_rung if last is not None else 0,
@@ -155,7 +160,7 @@ class DeckView:
             merged=spec.policy.merge_stderr,
             expected_s=deck.forecast_s(task),
             retry_at=round(phase.until + offset, 3) if isinstance(phase, Backoff) else None,
-            reason=explainer.why(task) if isinstance(phase, Blocked) else _reason(phase, outcome),
+            reason=reason,
             kind="" if outcome is None or _makes_way(phase) else outcome.reason,
             exit_code=None if outcome is None else outcome.exit_code,
             params=spec.params,

@@ -210,3 +210,11 @@ def test_the_log_of_a_task_that_left_the_file_is_named(deck: Deck) -> None:
     deck.write(NAMED.format(first="new", second="b"))
     asked = deck.command("logs", "a")
     assert (asked.code, str(deck.folder / "logs" / "a" / "attempt-1.log") in asked.err) == (2, True)
+
+
+def test_before_the_next_start_it_is_told_under_which_name_the_work_was_done(deck: Deck) -> None:
+    deck.write(NAMED.format(first="a", second="b"))
+    deck.run()
+    deck.write(NAMED.format(first="new", second="b"))
+    assert "before: done as a" in deck.command("ls", "new").out
+    assert deck.command("logs", "new").out == "one\n"
