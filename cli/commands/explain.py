@@ -112,7 +112,7 @@ def _instead(row: TaskRow) -> str:
     if row.state == "cancelled":
         return f"was cancelled: `gpudeck retry {row.name}` runs it again"
     if row.state == "pruned":
-        again = f"`gpudeck retry {row.name}` goes on with it, and judges it at its next point only"
+        again = f"`gpudeck retry {row.name}` runs it again, from its checkpoint if it has one, and judges it at the next point only"
         return f"was {row.reason or 'pruned'}: {again}"
     if row.state == "failed":
         return f"has failed ({row.reason}): `gpudeck retry {row.name}` runs it again"
