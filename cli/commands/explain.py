@@ -112,8 +112,8 @@ def _instead(row: TaskRow) -> str:
     if row.state == "cancelled":
         return f"was cancelled: `gpudeck retry {row.name}` runs it again"
     if row.state == "pruned":
-        again = f"`gpudeck retry {row.name}` runs it again, from its checkpoint if it has one, and judges it at the next point only"
-        return f"was {row.reason or 'pruned'}: {again}"
+        again = f"`gpudeck retry {row.name}` runs it again, from its checkpoint if it has one"
+        return f"was {row.reason or 'pruned'}: {again}, and judges it at the next point only"
     if row.state == "failed":
         return f"has failed ({row.reason}): `gpudeck retry {row.name}` runs it again"
     return f"is {row.state}: it starts with the next turn"
