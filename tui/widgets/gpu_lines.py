@@ -389,13 +389,13 @@ def _title(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
 
 def _util(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     room = _Room(width)
-    graph = area(drawn.history.util(gpu.uuid, 2 * room.graph), room.graph)[0]
+    graph = area(drawn.history.util(gpu.uuid, 2 * room.graph), room.graph)
     return _measure("util", util_bar(gpu, room.bar), util_text(gpu), (graph, "util-graph"), gpu, room)
 
 
 def _memory(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     room = _Room(width)
-    graph = area(drawn.history.memory(gpu.uuid, 2 * room.graph), room.graph)[0]
+    graph = area(drawn.history.memory(gpu.uuid, 2 * room.graph), room.graph)
     text = memory_text(gpu, drawn.thresholds)
     return _measure("mem", memory_bar(gpu, room.bar), text, (graph, "memory-graph"), gpu, room)
 
@@ -487,7 +487,7 @@ def _folded_measures(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     line: Line = [*util_bar(gpu, bar), *_right(gpu, "util_percent", [util], 6), (" ", "plain")]
     if width >= 110:
         graph = min(24, (width - 94) // 2)
-        line += [(area(drawn.history.util(gpu.uuid, 2 * graph), graph)[0], "util-graph"), (" ", "plain")]
+        line += [(area(drawn.history.util(gpu.uuid, 2 * graph), graph), "util-graph"), (" ", "plain")]
     amount = memory[0].replace(" / ", "/") if wide else memory[0].replace(" / ", "/").replace(" GiB", "G")
     line += [*memory_bar(gpu, bar), *_right(gpu, "used_mib", [(amount, memory[1])], 14 if wide else 11)]
     if width >= 70:
