@@ -106,15 +106,11 @@ class LogNames:
     def __init__(self, log_dir: str, names: Iterable[str] = (), former: Sequence[str] = ()) -> None:
         """*names* are the deck's tasks in file order: of two that differ only in case the first keeps its name.
         *former*: where the deck had its logs before, the newest first."""
-        self._dir = os.path.abspath(log_dir)
+        self.dir = os.path.abspath(log_dir)
+        """Absolute."""
         self.former = tuple(former)
         self._holders: dict[str, str] = {}
         self.admit(names)
-
-    @property
-    def dir(self) -> str:
-        """Absolute."""
-        return self._dir
 
     def admit(self, names: Iterable[str]) -> None:
         """More tasks of the deck, in file order."""
@@ -123,7 +119,7 @@ class LogNames:
 
     def folder(self, task: str) -> str:
         """Absolute path of a task's folder; it need not exist."""
-        return f"{self._dir}/{safe_name(task, twin=self._admit(task) != task)}"
+        return f"{self.dir}/{safe_name(task, twin=self._admit(task) != task)}"
 
     def paths(self, task: str, attempt: int, merge_stderr: bool) -> AttemptPaths:
         """Where this attempt's files are or would be. Touches nothing, and looks only where the deck had its logs
@@ -136,7 +132,7 @@ class LogNames:
 
     def _folders(self, task: str) -> list[str]:
         folder = self.folder(task)
-        return [folder, *(former + folder[len(self._dir) :] for former in self.former)]
+        return [folder, *(former + folder[len(self.dir) :] for former in self.former)]
 
     def _admit(self, name: str) -> str:
         """The first task with this name, case aside."""
@@ -153,7 +149,7 @@ class LogFolder(LogNames):
         super().__init__(log_dir, names, former)
         self._highest: dict[str, int] = {}
         try:
-            self._found = set(os.listdir(self._dir))
+            self._found = set(os.listdir(self.dir))
         except FileNotFoundError:
             self._found = set[str]()
 
@@ -180,14 +176,14 @@ class LogFolder(LogNames):
     def links(self, paths: AttemptPaths, gpu_indices: Iterable[int]) -> tuple[Link, ...]:
         """What should point to this attempt from its start on: latest.log, latest.err and LOG_DIR/gpuN.log, for
         `make_link`. Relative, so that the folder can be moved or copied. Nothing, where it began in a former one."""
-        if not paths.out.startswith(f"{self._dir}/"):
+        if not paths.out.startswith(f"{self.dir}/"):
             return ()
         merged = paths.err == paths.out
-        target = paths.out[len(self._dir) + 1 :]
+        target = paths.out[len(self.dir) + 1 :]
         return (
             Link(f"{paths.dir}/latest.log", os.path.basename(paths.out)),
             Link(f"{paths.dir}/latest.err", os.path.basename(paths.err), only_replace=merged),
-            *(Link(f"{self._dir}/gpu{index}.log", target) for index in gpu_indices),
+            *(Link(f"{self.dir}/gpu{index}.log", target) for index in gpu_indices),
         )
 
     def highest(self, task: str) -> int:
@@ -202,7 +198,7 @@ class LogFolder(LogNames):
         return number
 
     def _top(self, folder: str) -> str:
-        return folder[len(self._dir) + 1 :].partition("/")[0]
+        return folder[len(self.dir) + 1 :].partition("/")[0]
 
     def attempted(self, task: str) -> bool:
         """Logs of an attempt exist, whatever the journal knows."""

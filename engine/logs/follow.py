@@ -15,8 +15,7 @@ from ..atomic import write_atomic
 from .curves import Curves, KeptCurves, Place, encode_kept, read_kept
 from .growing import MOST_BYTES, MetricsFile, Stream
 from .marks import reader_of, said_in
-from .metrics import MAX_METRICS, Values, documents, finder, numbers_at, to_text
-from .points import Points
+from .metrics import MAX_METRICS, Points, Values, documents, finder, numbers_at, to_text
 from .printable import printable
 from .progress import Pace, Tracker
 

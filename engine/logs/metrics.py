@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from .marks import number_of
@@ -32,6 +32,28 @@ class Values:
             old = self.best
             better = old is None or self.by == "last" or (value > old if self.by == "max" else value < old)
             self.best = value if better else old
+
+
+class Points:
+    """Points of one attempt, as shares of its progress, and what a metric has come to when it passes them (`prune`). A
+    point that is passed together with a later one is left out: what the metric was there
+    nobody knows."""
+
+    def __init__(self, metric: str, name: str, by: str, at: Sequence[float]) -> None:
+        """*metric*: "val_loss:min", *name* and *by* its parts. *at*: rising, each between 0 and 1."""
+        self._metric = metric
+        self.name = name
+        self.by = by
+        self._ahead = list(at)
+
+    def passed(self, share: float, values: Values) -> list[tuple[str, float, float | None]]:
+        """The metric, the point and the best value until there, None where the last is not a number: one at most. At
+        the end of a run nothing is told any more."""
+        if not self._ahead or share < self._ahead[0] or share >= 1 or values.last is None:
+            return []
+        point = max(each for each in self._ahead if each <= share)
+        self._ahead = [each for each in self._ahead if each > share]
+        return [(self._metric, point, None if math.isnan(values.last) else values.best)]
 
 
 def finder(pattern: str) -> Callable[[str], list[float]]:

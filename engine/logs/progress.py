@@ -273,7 +273,7 @@ class Tracker:
             return None
         bar = self._bars[0]
         whole = bar.total in (epochs, self._totals.of("step")) or _WHOLE_BAR.search(bar.key[0]) is not None
-        return None if whole or (self._totals.is_of_training("epoch") and not self._laps) else epochs
+        return None if whole or (self._totals.is_of_training() and not self._laps) else epochs
 
     def _inner(self) -> float | None:
         """The share of what is under way within an epoch, bars within bars taken together."""

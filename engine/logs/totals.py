@@ -161,9 +161,9 @@ class Totals:
         """Whether what is known of a unit is worth so much."""
         return any(setting.trust >= trust for setting in self._said.get(unit, {}).values())
 
-    def is_of_training(self, unit: str) -> bool:
+    def is_of_training(self) -> bool:
         """Whether Hugging Face's words are used: num_train_epochs."""
-        return any("train" in setting.name for setting in self._said.get(unit, {}).values())
+        return any("train" in setting.name for setting in self._said.get("epoch", {}).values())
 
     def doubt(self, unit: str, total: float) -> None:
         """A counter has passed it: that is no total of it."""

@@ -314,12 +314,7 @@ class Reporter:
         """The run has ended and the engine stays: told once."""
         if self._told_run != self._deck.run.number:
             self._told_run = self._deck.run.number
-            self.finished(exit_code, "")
-
-    def finished(self, exit_code: int, why: str) -> RunFinished:
-        message = self.ending(exit_code, why)
-        self.show(message)
-        return message
+            self.show(self.ending(exit_code, ""))
 
     def ending(self, exit_code: int, why: str) -> RunFinished:
         """The last message of a run, not shown yet. Made once."""
