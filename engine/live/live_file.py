@@ -324,10 +324,13 @@ class LiveFile:
         """Apply additions and changes of what does not run. Returns what is left to be asked for.
 
         Where something is gone nothing is applied: it may be half of a rename, and the other half would run beside it.
-        Nor is it where a new name has the work that another still runs.
+        Nor is it where a new name has the work that another still runs, or is to do next, for as long as its own change
+        waits.
         """
         running = {change.name for change in plan.changed_running}
-        moved = any(other in running for _, other in plan.renamed)
+        left = {self._opened.deck.by_name[name].spec.fingerprint for name in running}
+        works = {spec.fingerprint for spec in reading.file.tasks if spec.name not in running}
+        moved = any(other in running for _, other in plan.renamed) or bool(left & works)
         if moved or plan.gone_waiting or plan.gone_finished or plan.gone_running:
             return plan
         allowed = without_changes_of_running(reading, plan, self._opened.deck) if plan.changed_running else reading

@@ -89,6 +89,18 @@ def test_two_that_swap_their_commands_while_one_runs_are_not_changed_unasked(dec
     assert sorted(deck.lines("ran")) == ["one", "other"]
 
 
+def test_what_a_running_task_is_to_do_next_is_given_to_no_other_unasked(deck: Deck, gate: Gate):
+    one, other = "read _ <gate; echo one >> ran", "echo other >> ran"
+    engine = begun(deck, AUTO + task("a", one) + task("b", other, 'needs = ["a"]'), "a")
+    save(deck, AUTO + task("a", other) + task("b", one, "gpus = 2"))
+    assert apply(deck)["applied"] is not None
+    save(deck, AUTO + task("a", one) + task("b", other, "gpus = 2") + task("c", "echo c >> ran"))
+    engine.note("1 added; 1 changed, not started; 1 changed, running; this is not done unasked")
+    gate.let()
+    assert engine.finish().code == 0
+    assert sorted(deck.lines("ran")) == ["one", "other"]
+
+
 def test_a_running_task_that_was_changed_is_left_alone_and_the_others_follow_the_file(deck: Deck, gate: Gate):
     engine = begun(deck, AUTO + waits("a") + waits("b") + task("c", "echo old >> ran"), "a", "b")
     save(deck, AUTO + waits("a", then="echo more >> ran") + waits("b") + task("c", "echo new >> ran"))

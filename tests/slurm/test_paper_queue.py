@@ -278,8 +278,7 @@ async def test_a_job_that_is_over_gets_some_seconds_to_say_how_it_ended(rig: Pap
     await rig.later(40)
     await rig.looks()
     assert not rig.over(token)
-    await rig.later(20)
-    end = await rig.end(token)
+    end = await rig.over_in_time(token)
     assert (end.code, end.cause, end.detail) == (None, "", f"{in_words('FAILED')}, and no exit code was written")
 
 
