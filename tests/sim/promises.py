@@ -287,7 +287,7 @@ def of_a_journal(
             _code(box, deck, fact, told.starts.get((fact.task, fact.attempt)), specs[fact.task].policy.success_codes)
     _retries(deck, specs, edited, facts)
     _judged(deck, facts)
-    _made_way(deck, specs, facts)
+    _made_way(deck, specs, edited, facts)
     unknown = {p.token for p in box.started if p.deck == deck} - told.tokens
     if unknown:
         raise Broken(f"{_name(box.processes[unknown.pop()])} began and the journal does not know it")
@@ -343,7 +343,7 @@ def _judged(deck: str, facts: Sequence[Fact]) -> None:
                 pass
 
 
-def _made_way(deck: str, specs: Mapping[str, TaskSpec], facts: Sequence[Fact]) -> None:
+def _made_way(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], facts: Sequence[Fact]) -> None:
     """Only what can be gone on from is stopped for a more urgent task, and that costs it no try."""
     lost = {spec.fingerprint for spec in specs.values() if spec.resume is None}
     works: dict[str, str] = {}
@@ -351,7 +351,7 @@ def _made_way(deck: str, specs: Mapping[str, TaskSpec], facts: Sequence[Fact]) -
         match fact:
             case AttemptStarting():
                 works[fact.task] = fact.fingerprint
-            case StopRequested(why="preempted") if works[fact.task] in lost:
+            case StopRequested(why="preempted") if works[fact.task] in lost and fact.task not in edited:
                 raise Broken(f"{fact.task} of {deck} makes way, and has nothing to go on from")
             case AttemptEnded(outcome=Outcome(reason="preempted", detail="urgent took its place")):
                 if fact.next != "cancelled" and (fact.charged or fact.next != "queued"):
