@@ -18,7 +18,7 @@ from ...engine.client.place import Place
 from ...engine.command import Command
 from ...engine.decks.options import decode
 from ...engine.decks.states import find_state
-from ...engine.errors import DeckError, EngineUnavailableError, UsageError
+from ...engine.errors import DeckError, EngineEndingError, EngineUnavailableError, UsageError
 from ...engine.protocol.states import ACTIVE
 from ...engine.protocol.wire import Bye, DeckHead
 from ...engine.text import plural
@@ -111,8 +111,8 @@ def make_way(place: Place, *, always: bool = False) -> None:
     connection = attach(place.path, place.options)
     if connection is None:
         return
-    with connection:
-        hello = connection.hello
+    hello = connection.hello
+    with connection, contextlib.suppress(Gone, EngineEndingError):  # it ends by itself just now
         if hello.mode != "detached" or hello.version != __version__:
             return
         status = connection.request("status")
