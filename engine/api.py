@@ -271,7 +271,7 @@ class Deck:
         from .serve.offline import tasks_meant
 
         offline = open_offline(self._place.path, self._place.options, self._place.environ)
-        tasks, records = tasks_meant(offline, select), Records(offline.logs)
+        tasks, records = tasks_meant(offline, select), Records(offline.logs, offline.deck)
         asked = [Asked.of(word) for word in metrics] or [Asked(name, None) for name in metrics_of(records, tasks)]
         return results_of(records, tasks, asked)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from .adapters.background import Background
 from .core.inputs import DevicesSampled
+from .core.spec import DeckFile
 
 PERIOD_S = 10.0
 _PATIENCE_S = 5.0
@@ -16,10 +17,8 @@ _PATIENCE_S = 5.0
 class DiskWatch:
     """Of the folders' disks the one with the least room counts. The kernel tells nobody when that changes."""
 
-    def __init__(
-        self, folders: Sequence[str], post: Callable[[DevicesSampled], None], loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self._folders = tuple(folders)
+    def __init__(self, file: DeckFile, post: Callable[[DevicesSampled], None], loop: asyncio.AbstractEventLoop) -> None:
+        self._folders = folders_of(file)
         self._post = post
         self._loop = loop
         self._thread: Background | None = None
@@ -46,6 +45,11 @@ class DiskWatch:
         if found is not None:
             self._post(DevicesSampled((), disk_free_mib=found))
         self._timer = self._loop.call_later(PERIOD_S, self._look)
+
+
+def folders_of(file: DeckFile) -> tuple[str, ...]:
+    """Those whose disks the tasks of a file fill."""
+    return os.path.dirname(file.path), file.settings.log_dir
 
 
 def free_mib(folders: Sequence[str]) -> int | None:

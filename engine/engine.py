@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -107,9 +106,7 @@ class Engine:
             opened, self._loop, self._attempts.ends, self._note, self._from_thread, self._ending.give_up
         )
         self._sampler = sampler_of(opened, self._launcher, claims, self._post, self._seen)
-        settings = self._deck.settings
-        folders = (os.path.dirname(opened.file.path), settings.log_dir)
-        self._disks = DiskWatch(folders, self._post, self._asyncio)
+        self._disks = DiskWatch(opened.file, self._post, self._asyncio)
         self._quiet = QuietStart(self._deck, self._loop.wake, self._ending.leave, clients=lambda: self._serving.clients)
         self._serving = self._serve()
         self._live = LiveFile(

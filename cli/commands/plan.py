@@ -22,7 +22,7 @@ from ...engine.core.budget import spent_budget
 from ...engine.core.deck import Deck, Task
 from ...engine.core.devices import mixed_in_words
 from ...engine.core.events import Outcome
-from ...engine.core.fit import memory_in_words
+from ...engine.core.fit import memory_in_words, room_missing
 from ...engine.core.gone import doing
 from ...engine.core.marks import is_of_other_work
 from ...engine.core.phases import FINAL, NAMES, Cached, Cancelled, Failed, Phase, Pruned, Succeeded
@@ -32,6 +32,7 @@ from ...engine.decks.cluster import submitted, submitted_note
 from ...engine.decks.gpus import BoxGpus
 from ...engine.decks.offline import OfflineDeck, open_as_start
 from ...engine.decks.other_decks import OtherDecks
+from ...engine.disk_watch import folders_of, free_mib
 from ...engine.errors import EngineUnavailableError, UsageError
 from ...engine.submit.jobs import NOTHING, Waits, waits_of
 from ...engine.submit.target import Target
@@ -70,7 +71,8 @@ def run(command: Command) -> int:
     renamed = {task.name: other.name for task in deck.tasks if (other := doing(deck, task)) is not None}
     now = host.SystemClock().now()
     until_s = None if until is None else seconds_until(until, datetime.fromtimestamp(now.wall_s))
-    spent = spent_budget(deck, now.boot_s)
+    deck.disk_free_mib = free_mib(folders_of(file))
+    spent, room = spent_budget(deck, now.boot_s), room_missing(deck)
     planned = simulate(
         deck,
         lambda task: known[task.index],
@@ -99,7 +101,8 @@ def run(command: Command) -> int:
     given = submitted_note(found.submitted) if found.submitted else ""
     for line in [*file.warnings, *filter(None, [found.damage, given]), *file.later]:
         print(f"warning: {line}")
-    told = [*_table(rows, planned, gpus, runs), *filter(None, [barred]), *_left_to_you(deck, planned, settled)]
+    bars = filter(None, [barred, _without(room)])
+    told = [*_table(rows, planned, gpus, runs), *bars, *_left_to_you(deck, planned, settled)]
     if until is not None and until_s is not None:
         told.append(_by(rows, until_s, until))
     print("\n".join(told))
@@ -150,6 +153,10 @@ def _barred(deck: Deck) -> str:
     if deck.run.halted:
         return f"{deck.run.halted} failed and has halted the run: `gpudeck unpause` goes on with it"
     return f"the deck is paused ({deck.paused}): `gpudeck unpause` goes on" if deck.paused else ""
+
+
+def _without(room: str) -> str:
+    return f"{room}: nothing starts before there is room; the times are as if there was" if room else ""
 
 
 def _length_s(deck: Deck, task: Task) -> float | None:

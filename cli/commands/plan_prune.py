@@ -19,7 +19,7 @@ def show(found: OfflineDeck, *, as_json: bool) -> int:
     tasks = [task for task in found.deck.tasks if task.selected and not task.gone]
     replays = replay(tasks, found.logs)
     if not replays:
-        raise UsageError(f"--prune: no task has a rule: {_rule_for(tasks, Records(found.logs))}")
+        raise UsageError(f"--prune: no task has a rule: {_rule_for(tasks, Records(found.logs, found.deck))}")
     if as_json:
         print(json.dumps([_plain(each) for each in replays], indent=2))
         return 0

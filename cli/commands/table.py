@@ -34,7 +34,7 @@ def run(command: Command) -> int:
     rows, columns = given.get("rows") or (), given.get("columns") or ()
     offline = opened(command)
     tasks = tasks_meant(offline, command.words)
-    records = Records(offline.logs)
+    records = Records(offline.logs, offline.deck)
     known = metrics_of(records, tasks)
     more = "" if metrics or form != "md" else _not_kept(records, tasks, known)
     if more and not known:

@@ -190,12 +190,18 @@ def _barred_by_file(deck: Deck, at: float) -> Obstacle | None:
     """Hours, disk or budget let nothing start."""
     if (shut := hours_obstacle(deck, deck.settings, at)) is not None:
         return shut
-    asked, free = deck.settings.disk_mib, deck.disk_free_mib
-    if asked is not None and (free is None or free < asked):
-        known = "not known yet" if free is None else gib(free)
-        return Obstacle("disk space", f"free on disk: {known}; a start needs {gib(asked)} (disk)")
+    if room := room_missing(deck):
+        return Obstacle("disk space", room)
     spent = spent_budget(deck, at)
     return Obstacle("budget", spent) if spent else None
+
+
+def room_missing(deck: Deck) -> str:
+    """What the disks have less than a start needs; "": they have enough."""
+    asked, free = deck.settings.disk_mib, deck.disk_free_mib
+    if asked is None or (free is not None and free >= asked):
+        return ""
+    return f"free on disk: {'not known yet' if free is None else gib(free)}; a start needs {gib(asked)} (disk)"
 
 
 def barred_in_words(deck: Deck, at: float) -> tuple[str, bool]:

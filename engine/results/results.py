@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Any, Literal, cast
 
 from ..attempts.record import given_in, is_simulated, otherwise_text, read_record
-from ..core.deck import Task
+from ..core.deck import Deck, Task
 from ..core.phases import NAMES, Cached, Succeeded
+from ..core.readiness import done_before
 from ..core.recorded import AttemptKey
 from ..core.spec import Metric
 from ..errors import UsageError
@@ -76,12 +77,16 @@ class Result:
     """Those, and variables that `retry --env` gave it: "bs=32 X=1"."""
 
 
+_DONE = (NAMES[Succeeded], NAMES[Cached])
+
+
 class Records:
     """attempt-N.json of tasks, by the newest attempt that succeeded, else the newest; each read once. Of work that was
     done under another name it is the attempt that did it."""
 
-    def __init__(self, logs: LogFolder) -> None:
+    def __init__(self, logs: LogFolder, deck: Deck) -> None:
         self._logs = logs
+        self._deck = deck
         self._records: dict[str, tuple[AttemptKey, dict[str, Any]]] = {}
         self._scores: dict[str, dict[str, dict[str, float]]] = {}
 
@@ -182,9 +187,15 @@ class Records:
             found = self._records[task.name] = (attempt, told)
         return found
 
+    def state(self, task: Task) -> str:
+        """Its state; of one that the next run will find done under another name: "cached"."""
+        return NAMES[Cached if done_before(self._deck, task) else type(task.phase)]
+
     def _attempt(self, task: Task) -> AttemptKey:
         if task.made_by[1]:
             return task.made_by
+        if before := done_before(self._deck, task):
+            return before.task, before.attempt
         try:
             return task.name, task.attempts or self._logs.highest(task.name)
         except OSError:
@@ -195,10 +206,8 @@ def results_of(records: Records, tasks: Iterable[Task], asked: Sequence[Asked]) 
     """A result for each task. Reads logs and metrics files where attempt-N.json does not tell."""
     found: list[Result] = []
     for task in tasks:
-        done = isinstance(task.phase, (Succeeded, Cached))
-        values = _values(records, task, asked)
-        given = records.given(task)
-        params, state = {**task.spec.params, **given}, NAMES[type(task.phase)]
+        values, given, state = _values(records, task, asked), records.given(task), records.state(task)
+        params, done = {**task.spec.params, **given}, state in _DONE
         otherwise = otherwise_text(records.of(task))
         found.append(Result(task.name, task.spec.entry, params, state, done, values, frozenset(given), otherwise))
     return found

@@ -31,6 +31,7 @@ def deck(tmp_path: Path) -> Iterator[Commanded]:
 
 def test_nothing_starts_while_less_is_free_and_all_does_once_less_is_asked_for(deck: Commanded) -> None:
     deck.write(WANTS.replace("{room}", "900TiB"))
+    assert "a start needs 921600.0 GiB (disk): nothing starts before there is room" in deck.command("plan").out
     assert deck.go().code == 0
     with watching(deck) as seen:
         seen.until_states(a="queued")

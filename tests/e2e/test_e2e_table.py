@@ -172,12 +172,22 @@ metrics.acc = { regex = 'acc=([0-9.]+)' }
 """
     deck.write(text)
     deck.run()
-    for before, after in renamed.items():
-        text = text.replace(before, after)
+    for old, new in renamed.items():
+        text = text.replace(old, new)
     deck.write(text)
     deck.run()
     out, _ = tabled(deck, capsys, format="json")
     assert {row["task"]: row["metrics"]["acc"] for row in json.loads(out)} == rows
+
+
+def test_a_new_name_has_the_result_before_a_start_takes_it_up(deck: Deck) -> None:
+    deck.write(NOISY)
+    deck.run()
+    results = ("table", "--over", "seed")
+    before = deck.command(*results).out
+    deck.write(NOISY.replace("{data}-{method}-s{seed}", "{method}.{data}.{seed}"))
+    assert deck.command(*results).out == before
+    assert "ours.* is better" in deck.command("compare", "base.*", "ours.*", "--over", "seed").out
 
 
 def test_metrics_files_are_read_on_the_spot(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
