@@ -45,11 +45,13 @@ def run(command: Command) -> int:
 
 
 def _how_to_set(command: Command, unmatched: Sequence[str]) -> str:
-    """Where words that mean no task look like more values for `--set`, the form that sets them; "" where none does."""
+    """Where words that mean no task look like values for `--set`, the form that sets them; "" where none does."""
     values = [word for word in unmatched if word.partition("=")[0].isidentifier() and "=" in word]
-    if not values or not (given := command.given.get("values_given")):
+    if not values or command.verb != "retry":
         return ""
-    return f"; each value takes a --set of its own: `{' '.join(f'--set {pair}' for pair in (*given, *values))}`"
+    given = command.given.get("values_given") or ()
+    form = f"`{' '.join(f'--set {pair}' for pair in (*given, *values))}`"
+    return f"; each value takes a --set of its own: {form}" if given else f"; {form} gives another value"
 
 
 def _run(command: Command) -> int:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from ...engine.headless.painted import Line, Tone
-from ...engine.protocol.states import ACTIVE, YET_TO_START, is_pending, reason_text, shown_state
+from ...engine.protocol.states import ACTIVE, YET_TO_START, given_text, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ...engine.protocol.words import job_text, nodes_text, silent_text, stands
 from ...engine.text import columns_of, duration, field_text, measured, mib_text, ranges
@@ -69,7 +69,11 @@ def place_text(row: TaskRow) -> str:
 
 
 def note_text(row: TaskRow) -> str:
-    """Why it ended so or is pending, or how far it is."""
+    """With which values it goes, why it ended so or is pending, or how far it is."""
+    return "; ".join(filter(None, (given_text(row), _standing(row))))
+
+
+def _standing(row: TaskRow) -> str:
     if is_pending(row):
         return "; ".join(filter(None, (row.pending, reason_text(row))))
     if row.state in ACTIVE:

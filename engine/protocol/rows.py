@@ -80,6 +80,8 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The same in one word, for selectors: exit, oom, timeout, …; "ok"."""
     exit_code: int | None = None
     params: Mapping[str, str] = {}
+    given: Mapping[str, str] = {}
+    """Values that `retry --set` has put in the place of the file's."""
     tags: tuple[str, ...] = ()
     progress: float | None = None
     """0 to 1."""

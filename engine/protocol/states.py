@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..text import pairs_text
 from .rows import TaskRow
 
 ACTIVE = frozenset({"starting", "running", "stopping", "closing"})
@@ -29,6 +30,11 @@ def may_change(row: TaskRow, *, ended: bool) -> bool:
 def is_pending(row: TaskRow) -> bool:
     """A cluster has its attempt and has not begun it, or does not take it for now."""
     return row.state == "starting" and bool(row.job or row.pending)
+
+
+def given_text(row: TaskRow) -> str:
+    """ "with lr=0.5", of what `retry --set` has given it; "" for the file's own values."""
+    return f"with {pairs_text(row.given)}" if row.given else ""
 
 
 def reason_text(row: TaskRow) -> str:

@@ -164,6 +164,7 @@ class DeckView:
             kind="" if outcome is None or _makes_way(phase) else outcome.reason,
             exit_code=None if outcome is None else outcome.exit_code,
             params=spec.params,
+            given=dict(spec.given),
             tags=spec.tags,
             progress=None if seen is None else seen.fraction,
             eta_s=None if seen is None else seen.eta_s,

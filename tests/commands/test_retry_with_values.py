@@ -43,6 +43,7 @@ async def test_the_old_and_the_new_command_are_told_and_the_new_one_runs(desk: D
     assert argv(desk) == ["train", "48", "0.2"]
     assert argv(desk, "t-32") == ["train", "32", "0.1"]
     assert "retried   with bs=48 lr=0.2 in the place of the file's" in (await desk.command("show", "t-64")).out
+    assert "with bs=48 lr=0.2" in (await desk.command("ls", "t-64")).out
 
 
 @at_desk(SWEEP, ENDS)
@@ -218,6 +219,10 @@ async def test_an_edit_is_applied_beside_the_values_of_a_retry(desk: Desk) -> No
         (
             ("t-64", "--set", "bs=48", "lr=0.2"),
             "lr=0.2: no task of this deck matches; each value takes a --set of its own: `--set bs=48 --set lr=0.2`",
+        ),
+        (
+            ("t-64", "lr=0.2"),
+            "lr=0.2: no task of this deck matches; `--set lr=0.2` gives another value",
         ),
         (("t-64", "--set", "task=x"), "t-64: the retry changes task: {task} means something already"),
     ],

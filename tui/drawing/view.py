@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ...engine.protocol.states import ACTIVE, DONE, FAILED, YET_TO_START, is_pending, reason_text, shown_state
+from ...engine.protocol.states import (
+    ACTIVE,
+    DONE,
+    FAILED,
+    YET_TO_START,
+    given_text,
+    is_pending,
+    reason_text,
+    shown_state,
+)
 from ...engine.protocol.wire import TaskRow
 from ...engine.protocol.words import job_text, nodes_text
 from ...engine.text import measured
@@ -242,8 +251,9 @@ def _cut_why(row: TaskRow, why: str, width: int) -> str:
 
 
 def why_text(row: TaskRow, now_s: float) -> str:
-    """On which rungs it is, why it is pending, why its newest attempt ended so, when the next one begins."""
-    return "; ".join(filter(None, (rung_text(row), row.pending, reason_text(row), _again(row, now_s))))
+    """With which values it goes, on which rungs it is, why it is pending or its newest attempt ended so, when the next
+    one begins."""
+    return "; ".join(filter(None, (given_text(row), rung_text(row), row.pending, reason_text(row), _again(row, now_s))))
 
 
 def rung_text(row: TaskRow) -> str:
@@ -291,7 +301,7 @@ def plain_text(column: str, row: TaskRow, now_s: float) -> str:
         case "metric":
             return " ".join(f"{clean(name)}={measured(row.score(name))}" for name in row.metrics)
         case "reason":
-            return "; ".join(filter(None, (rung_text(row), clean(row.pending), clean(row.reason))))
+            return "; ".join(map(clean, filter(None, (given_text(row), rung_text(row), row.pending, row.reason))))
         case "name":
             return clean(row.name)
         case _:

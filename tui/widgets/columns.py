@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...engine.protocol.states import ACTIVE, YET_TO_START
+from ...engine.protocol.states import ACTIVE, YET_TO_START, given_text
 from ...engine.protocol.wire import TaskRow
 from ..drawing.format import NUMBER_CELLS, clean, width_of
 from ..drawing.view import FLAGS, METRIC_NAME_CELLS, SPARK_CELLS, flags, gpu_text, node_text, own_text, rung_text
@@ -243,6 +243,7 @@ def _metric_cells(rows: Sequence[TaskRow]) -> int:
 
 def _reason_cells(rows: Sequence[TaskRow], flagged: Sequence[Sequence[str]]) -> int:
     reasons = max((len(row.reason) + len(row.pending) for row in rows), default=0)
+    given = max((len(given_text(row)) + 2 for row in rows if row.given), default=0)
     rungs = max((len(rung_text(row)) + 2 for row in rows if row.rung or row.timeout_rung), default=0)
     words = max((sum(len(FLAGS[name][1]) + 2 for name in names) for names in flagged), default=0)
-    return reasons + (_PREFIX_CELLS if reasons else 0) + rungs + words
+    return reasons + (_PREFIX_CELLS if reasons else 0) + given + rungs + words
