@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ def parse(arguments: Sequence[str]) -> Command:
     if words[:1] == ["help"]:
         words = _help_for(words[1:2])
     if words and words[0] in HABITS and not os.path.exists(words[0]):
-        parser_of(DECK).error(f"no command {words[0]!r}: {HABITS[words[0]]}")
+        parser_of(DECK).error(f"no command {words[0]!r}: {_habit(*words)}")
     verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
     parser = parser_of(verb.name)
     select = verb.words == "select"
@@ -55,6 +56,12 @@ def parse(arguments: Sequence[str]) -> Command:
     if file:
         found.file = file
     return _command(verb, found, parser)
+
+
+def _habit(word: str, *more: str) -> str:
+    """What to type in the place of another tool's word; of tasks that follow it by their names."""
+    tasks = all(re.fullmatch(r"[^-].*", each) for each in more)
+    return re.sub(r"\b(SEL|TASK)\b", lambda _: shlex.join(more), HABITS[word]) if more and tasks else HABITS[word]
 
 
 def _nearest_option(unknown: Sequence[str], parser: argparse.ArgumentParser) -> str:

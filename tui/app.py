@@ -212,7 +212,8 @@ class GpudeckApp(DeckApp):
         """A key that does something elsewhere must not seem to be broken."""
         action = next((each for each in BY_ID.values() if key in each.keys), None)
         if action is not None and isinstance(self.screen, DeckScreen) and not isinstance(self.screen, Dashboard):
-            self.tell(f"{action.label}: not here")
+            back = f"; {BY_ID['back'].shown_key} goes back" if action.where in ("tasks", "panes", "gpus") else ""
+            self.tell(f"{action.label}: not on this page{back}")
 
     def on_acted(self, message: Acted) -> None:
         self.act(message.action, message.names)

@@ -253,7 +253,7 @@ def _gate(deck: Deck, gate: Gate) -> Obstacle:
     named = _named(deck, gate, wanted)
     kind: ObstacleKind = "needs" if gate.kind == "needs" else "after" if gate.kind == "after" else "round"
     if not named:
-        return Obstacle("round", f"an earlier round than {gate.label} is not done")
+        return Obstacle("round", f"waits for a round before {gate.label}")
     count = sum(_own(gate, standing) for standing in wanted)
     shown = ", ".join(named) + (f" and {count - NAMED} more" if count > NAMED else "")
     if gate.state is GateState.SHUT:
@@ -262,8 +262,8 @@ def _gate(deck: Deck, gate: Gate) -> Obstacle:
         left_out = ", ".join(name for name in named if not deck.by_name[name].selected)
         why = "left out by --only, --exclude or --limit" if left_out else "which did not succeed"
         return Obstacle(kind, f"needs {left_out or shown}, {why}", "", named)
-    text = f"{gate.label} is not done: {shown}" if kind == "round" else f"waits for {shown}"
-    return Obstacle(kind, text, "", named)
+    before = f"{gate.label}: " if kind == "round" else ""
+    return Obstacle(kind, f"waits for {before}{shown}", "", named)
 
 
 _SHUTS_ROUND = (Standing.FAILED, Standing.BLOCKED)

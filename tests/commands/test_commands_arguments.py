@@ -132,12 +132,15 @@ def test_words_in_another_order_are_refused_with_the_right_one(
 @pytest.mark.parametrize(
     ("words", "right"),
     [
-        (["restart", "a"], "gpudeck retry SEL"),
+        (["restart", "a"], "gpudeck retry a"),
         (["tail", "-f", "a"], "gpudeck logs SEL"),
         (["top"], "gpudeck gpus"),
         (["-f", "sweep.toml", "ps"], "gpudeck ls"),
         (["resume"], "gpudeck unpause"),
-        (["rm", "a"], "gpudeck cancel SEL"),
+        (["rm", "a", "b*"], "gpudeck cancel a 'b*'"),
+        (["rm", "-f", "a"], "gpudeck cancel SEL"),
+        (["stash", "a"], "gpudeck hold a"),
+        (["st"], "gpudeck status"),
     ],
 )
 def test_a_word_of_another_tool_is_answered_with_ours_by_meaning(

@@ -41,7 +41,7 @@ def test_a_round_is_told_as_closed_only_where_something_waits_for_it(deck: Comma
 async def test_of_a_run_that_has_just_ended_nothing_waits(desk: Desk) -> None:
     await desk.start(purpose="start")
     await desk.until_state("first", "running")
-    assert "round 0 is not done: first" in (await desk.command("status")).out
+    assert "waits for round 0: first" in (await desk.command("status")).out
     await desk.ends("first")
     await desk.ends("second")
     await desk.until_state("second", "succeeded")

@@ -115,9 +115,7 @@ GRAPH = Graph(
     ],
     barriers=[
         GraphBarrier(round=1, state="shut", why=NEXT_CLOSED, tasks=("train-sym-0.5", "train-sym-0.625", "eval-sym")),
-        GraphBarrier(
-            round=2, barrier="ended", state="waits", why="round 1 is not done: eval-asym", tasks=("eval-asym",)
-        ),
+        GraphBarrier(round=2, barrier="ended", state="waits", why="waits for round 1: eval-asym", tasks=("eval-asym",)),
     ],
 )
 PAGES = {"errors": builtins(FAILURES), "timeline": builtins(ATTEMPTS), "graph": builtins(GRAPH)}

@@ -21,7 +21,7 @@ def graph(*, running: int = 2) -> Graph:
     return Graph(
         boxes=boxes,
         edges=[GraphEdge(before=0, behind=3, kind="needs"), GraphEdge(before=2, behind=3, kind="after")],
-        barriers=[GraphBarrier(round=1, state="waits", why="round 0 is not done: data")],
+        barriers=[GraphBarrier(round=1, state="waits", why="waits for round 0: data")],
     )
 
 
@@ -40,7 +40,7 @@ async def test_the_cursor_moves_over_boxes_and_the_last_line_tells_of_them() -> 
         assert chosen(view) == "pretrain"
         view.move(1, 0)
         assert chosen(view) == "train"
-        assert "round 0 is not done: data" in lines(view)[-1]
+        assert "waits for round 0: data" in lines(view)[-1]
         view.move(-1, 0)
         view.move(-1, 0)
         assert chosen(view) in ("data", "pretrain")

@@ -65,7 +65,7 @@ async def test_a_key_that_does_nothing_on_a_page_says_so() -> None:
     async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
         await goes(rig, ("d", Detail))
         await rig.press("slash")
-        await rig.until_told("filter: not here")
+        await rig.until_told("filter: not on this page; esc goes back")
 
 
 async def test_capital_r_on_the_errors_asks_what_to_retry() -> None:

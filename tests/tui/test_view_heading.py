@@ -189,7 +189,7 @@ def test_what_is_done_failed_stopped_running_and_to_do_has_a_glyph_each_in_the_b
 
 
 def test_results_of_another_day_are_told_of_before_a_round_that_is_under_way() -> None:
-    rounds = ("round 0 is not done: a",)
+    rounds = ("waits for round 0: a",)
     assert [note.tone for note in notes(deck_with(rounds=rounds, stale=1))] == ["warn", "muted"]
 
 
@@ -201,8 +201,8 @@ def test_where_nothing_can_be_asked_for_no_retry_of_stale_results_is_offered(lin
 
 
 def test_a_round_that_is_under_way_is_no_warning_and_comes_after_one_that_a_failure_closes() -> None:
-    rounds = ("round 0 is not done: a", "round 1 closed by 1 failed and 2 blocked: b")
+    rounds = ("waits for round 0: a", "round 1 closed by 1 failed and 2 blocked: b")
     assert notes(deck_with(rounds=rounds, shut_rounds=rounds[1:])) == [
         Note(rounds[1], "warn"),
-        Note(rounds[0], "muted"),
+        Note("the next round waits for round 0: a", "muted"),
     ]

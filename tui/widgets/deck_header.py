@@ -196,9 +196,13 @@ def notes(deck: DeckModel) -> list[Note]:
         changed = f"the task file has changed: {clean(head.file_plan)}"
         said.append(Note(changed, "running", f"; {_key('apply')} applies it"))
     # A round that is under way keeps the next one closed, and all is well.
-    rest = [Note(clean(text), "warn" if text in head.shut_rounds else "muted") for text in head.rounds]
+    rest = [Note(_round_text(text), "warn" if text in head.shut_rounds else "muted") for text in head.rounds]
     rest += _about_flags(head, acting=link.live and not link.read_only)
     return said + sorted(rest, key=lambda note: note.tone != "warn")
+
+
+def _round_text(text: str) -> str:
+    return f"the next round {clean(text)}" if text.startswith("waits") else clean(text)
 
 
 def _about_flags(head: DeckHead, *, acting: bool) -> list[Note]:
