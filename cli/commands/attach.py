@@ -39,13 +39,13 @@ from ...engine.protocol.messages import (
     reworded,
 )
 from ...engine.protocol.picture import Picture
-from ...engine.protocol.states import ACTIVE, FAILED, is_pending, shown_state
+from ...engine.protocol.states import ACTIVE, FAILED, YET_TO_START, is_pending, shown_state
 from ...engine.protocol.wire import Event, GpuRow, TaskRow
 from ...engine.protocol.words import counts_text
 from ...engine.taskfile.options import RunOptions
 from ...engine.text import names_text
 from .look import LiveLook
-from .rows import gpu_note
+from .rows import gpu_note, is_text
 
 _BROKEN_PIPE = 141
 
@@ -94,6 +94,8 @@ def _no_terminal(name: str, state: str) -> UsageError:
     with connection or contextlib.nullcontext():
         rows = LiveLook(connection).rows(()) if connection is not None else ()
     names = [row.name for row in rows if row.state in ACTIVE and has_terminal(state, row.name)]
+    if meant := next((row for row in rows if row.name == name and row.state in YET_TO_START), None):
+        why = f"{name} {is_text(meant)}: its terminal opens as it starts; `gpudeck explain {name} --queue` says why"
     return UsageError(f"{why}; {names_text(names)} {'does' if len(names) == 1 else 'do'}" if names else why)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from .kinds import Table
 from .problems import BadValueError, Problems, did_you_mean
-from .schema import DECK, DISTRIBUTED, LADDERS, MEANT, PRUNE, SLURM, TASK, WATCH
+from .schema import DECK, DISTRIBUTED, LADDERS, MEANT, PRUNE, SLURM, TASK, TOP, WATCH
 from .source import Path, Source
 from .values import as_text, is_list, is_table, kind_of, shown
 
@@ -97,9 +97,9 @@ def table_of(path: Path) -> str:
 def unknown_key(key: str, table: Table) -> str:
     """What to say of a key that *table* does not have."""
     meant = MEANT.get(key) if table is TASK else None
-    if table is TASK and key in DECK:
+    if table in (TASK, TOP) and key in DECK:
         hint = "it is a key of [deck]"
-    elif table is DECK and key in TASK:
+    elif table in (DECK, TOP) and key in TASK:
         hint = "it is a key of tasks, and of [defaults] for all of them"
     else:
         hint = f"did you mean {meant}?" if meant else did_you_mean(key, list(table))

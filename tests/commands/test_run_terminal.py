@@ -117,3 +117,16 @@ def test_who_mistypes_the_name_is_told_which_there_are(deck: Commanded) -> None:
         assert terminal.finish() == 0
     assert mistyped.code == 2
     assert "hs: no command of this name runs on a terminal of `gpudeck run -i`; sh does" in mistyped.err
+
+
+def test_who_sits_down_before_it_has_started_is_told_that_it_waits(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as first:
+        asked(first, "echo re''ady", "ready")
+        with typed(deck, *ONE, "-i", "--name", "next", "--", "bash") as second:
+            until_run(deck, "next", "queued")
+            early = deck.command("attach", "next")
+            second.type("\x03")
+            second.finish()
+        first.type("exit\n")
+        first.finish()
+    assert (early.code, "next is queued: its terminal opens as it starts" in early.err) == (2, True)

@@ -913,6 +913,8 @@ command = "true"
         "4: [profile.smoke]: timeout must be at least 0 seconds, got -1",
     ]),
     ("keys of the other table", """
+prune = { by = "loss" }
+halt = "never"
 [deck]
 timeout = "6h"
 [[task]]
@@ -920,8 +922,10 @@ name = "a"
 command = "true"
 slots_per_gpu = 2
 """, [
-        '2: [deck]: unknown key "timeout": it is a key of tasks, and of [defaults] for all of them',
-        '6: task "a": unknown key "slots_per_gpu": it is a key of [deck]',
+        '1: unknown key "prune": it is a key of tasks, and of [defaults] for all of them',
+        '2: unknown key "halt": it is a key of [deck]',
+        '4: [deck]: unknown key "timeout": it is a key of tasks, and of [defaults] for all of them',
+        '8: task "a": unknown key "slots_per_gpu": it is a key of [deck]',
     ]),
     ("dotted key of very many parts", f"""
 [[task]]
