@@ -26,7 +26,7 @@ from .fit import (
 )
 from .gates import Gate, GateState, Standing
 from .gone import doing
-from .phases import Attempt, Backoff, Blocked, Queued, Starting, Waiting
+from .phases import Attempt, Backoff, Blocked, Queued, Starting, Stopping, Waiting
 from .reserve import Reservation, held_on_host
 from .schedule import Choice, held_from, pick
 
@@ -191,7 +191,12 @@ def _behind(deck: Deck, task: Task) -> Obstacle:
 
 
 def _on_gpus(deck: Deck, task: Task, at: float, reservation: Reservation | None) -> list[Obstacle]:
-    found = _in_the_way_on_gpus(deck, task, at, reservation)
+    found = [
+        Obstacle("slots", f"{other.name} makes way for it", tasks=(other.name,))
+        for other in deck.active.values()
+        if isinstance(other.phase, Stopping) and other.phase.why == "preempted" and other.phase.by == task.name
+    ]
+    found += _in_the_way_on_gpus(deck, task, at, reservation)
     if task.begun_spec.resources.gpu_memory_mib != "auto":
         return found
     for place, obstacle in enumerate(found):

@@ -10,6 +10,7 @@ from core_world import World, cards, deck_file, spec, world
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Launch, Stop, Warn
+from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.phases import Queued
 from gpudeck.engine.core.preempt import Place, Want, candidates, cheapest, offer, want, work_lost_s
 from gpudeck.engine.core.spec import DeckSettings, Halt, Resume, TaskSpec
@@ -220,6 +221,12 @@ def test_a_task_that_makes_way_is_stopped_and_queued_again_at_once_at_no_cost() 
     assert found.task("a").retries_used == 0
     assert not found.task("a").avoid
     assert_restores(found)
+
+
+def test_what_waits_for_its_place_is_told_who_makes_way() -> None:
+    found = world(able("a"), spec("eval"), gpus=1)
+    preempt(found, "a")
+    assert next(told.text for told in explain(found.deck, found.task("eval"), found.now)) == "a makes way for it"
 
 
 def test_the_urgent_task_goes_before_the_one_that_made_way() -> None:
