@@ -11,7 +11,7 @@ from typing import assert_never
 
 from . import events as e
 from .apply_acts import remember, remember_mark, remember_pause, taken_back
-from .apply_attempt import attempt_fact, keep_success, note_earlier, probes_no_more, ready
+from .apply_attempt import attempt_fact, forget_success, keep_success, note_earlier, probes_no_more, ready
 from .apply_run import count_settled, fresh, gpu_fact, rebooted, run_ended, run_started, unsettle
 from .deck import Deck, Success, Task
 from .events import AttemptStarting, Fact
@@ -31,7 +31,10 @@ def apply(deck: Deck, fact: e.Fact) -> None:
             attempt_fact(deck, fact)
         case e.StartRevoked() | e.TaskCached() | e.TaskCancelled() | e.TaskRetried() | e.TaskAccepted():
             _task(deck, fact)
-        case e.TaskHeld() | e.PriorityChanged() | e.ResultSpoilt():
+        case e.TaskHeld() | e.PriorityChanged():
+            _task(deck, fact)
+        case e.ResultSpoilt():
+            forget_success(deck, fact.task)
             _task(deck, fact)
         case e.RunStarted():
             run_started(deck, fact)
@@ -126,7 +129,6 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             unsettle(deck, task)
             fresh(task)
             task.forced = True
-            deck.successes.pop(task.name, None)
             if isinstance(task.phase, FINAL):
                 deck.move(task, WAITING)
             ask_for(deck, task)

@@ -307,6 +307,13 @@ def keep_success(deck: Deck, name: str, success: Success) -> None:
         deck.by_fingerprint[work] = max(success, deck.by_fingerprint.get(work, success))
 
 
+def forget_success(deck: Deck, name: str) -> None:
+    """It counts no more, under no name."""
+    success = deck.successes.pop(name, None)
+    if success is not None and deck.by_fingerprint.get(success.fingerprint) == success:
+        del deck.by_fingerprint[success.fingerprint]
+
+
 def learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     deck.learned.success(fact.fingerprint, fact.duration_s)
     entry, first = task.entry, task.entry.typical_s is None

@@ -118,6 +118,13 @@ def test_a_renamed_task_is_still_done() -> None:
     assert found.task("b").phase == Cached("journal", "a", 1)
 
 
+def test_a_result_that_was_spoilt_counts_for_no_other_name_once_its_own_has_left_the_file() -> None:
+    found = done(spec("a"))
+    found.facts.append(e.ResultSpoilt("a", found.now))
+    again(found, file=deck_file([spec("b", fingerprint="fp-a")]))
+    assert found.phase("b") == "running"
+
+
 def test_a_success_whose_outputs_are_gone_runs_again() -> None:
     found = done(spec("a", outputs=("/out",)))
     found.outputs.clear()
