@@ -109,9 +109,12 @@ class Records:
 
     def measured(self, task: Task, name: str) -> float | None:
         """One of MEASURED, of an attempt that is over."""
-        ends = self._ends(task) if name in MEASURED else []
-        values = [float(value) for end in ends if isinstance(value := end.get(name), (int, float))]
+        values = _numbers(self._ends(task), name) if name in MEASURED else []
         return (sum(values) if name in _SUMMED else values[0]) if values else None
+
+    def before(self, task: Task, name: str) -> float:
+        """The sum of one of MEASURED over the attempts that it went on from."""
+        return sum(_numbers(self._ends(task)[1:], name))
 
     def given(self, task: Task) -> dict[str, str]:
         """The values that it ran with in the place of the file's (`retry --set`)."""
@@ -237,6 +240,10 @@ def _kept(score: Mapping[str, float] | None, metric: Metric | None, way: How) ->
     if way == "last":
         return score.get("last")
     return score.get("best") if metric is not None and metric.best == way else None
+
+
+def _numbers(ends: Iterable[Mapping[str, Any]], name: str) -> list[float]:
+    return [float(value) for end in ends if isinstance(value := end.get(name), (int, float))]
 
 
 def _table(value: object) -> dict[str, Any]:

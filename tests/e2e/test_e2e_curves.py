@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from tests.e2e.decks import Deck
 from tests.fakes.live_deck import live_deck
@@ -91,3 +94,15 @@ def test_a_task_that_went_on_from_its_checkpoint_has_one_curve_and_one_that_bega
     page = deck.command("report", "-o", "-").out
     assert "loss over step" in page
     assert "over step 1 to 5" in Page(page).text
+
+
+def test_the_time_of_a_task_in_the_report_is_that_of_all_attempts_that_it_went_on_from(deck: Deck) -> None:
+    deck.write(RESUMED)
+    deck.run()
+    page = Page(deck.command("report", "-o", "-").out)
+    table = json.loads(deck.command("table", "--metric", "duration_s", "--format", "json").out)
+    pieces = [deck.record("resumed", attempt)["end"]["duration_s"] for attempt in (1, 2, 3)]
+    told = {row["task"]: row["metrics"]["duration_s"] for row in table}
+    assert told["resumed"] == pytest.approx(sum(pieces))
+    for task, seconds in told.items():
+        assert page.value(task, "time") == pytest.approx(seconds, abs=0.002 * len(pieces))
