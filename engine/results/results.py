@@ -136,16 +136,20 @@ class Records:
                 found[name] = {**before, **now}
         return found
 
-    def _ends(self, task: Task) -> list[dict[str, Any]]:
-        """How its attempt ended, and before it those that it went on from, newest first."""
+    def pieces(self, task: Task) -> list[tuple[AttemptPaths, dict[str, Any]]]:
+        """Where the files of its attempt are and what attempt-N.json says, and before it those that it went on from,
+        newest first."""
         (name, number), record = self._found(task)
-        found = [_table(record.get("end"))]
+        found = [(self.paths(task), record)]
         while number > 1 and record.get("resumes") == number - 1:
             number -= 1
-            # One that was taken back has left none.
-            record = read_record(self._paths(task, (name, number)).json) or {"resumes": number - 1}
-            found.append(_table(record.get("end")))
+            paths = self._paths(task, (name, number))
+            record = read_record(paths.json) or {"resumes": number - 1}  # one that was taken back has left none
+            found.append((paths, record))
         return found
+
+    def _ends(self, task: Task) -> list[dict[str, Any]]:
+        return [_table(record.get("end")) for _, record in self.pieces(task)]
 
     def _marked(self, task: Task) -> dict[str, dict[str, float]]:
         """What `::gpudeck` lines say."""
