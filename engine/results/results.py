@@ -19,6 +19,7 @@ from ..logs.follow import HungError, limited_cpu
 from ..logs.log_file import read_part
 from ..logs.marks import said_in
 from ..logs.metrics import Values, documents, finder, from_text, numbers_at
+from ..taskfile.problems import did_you_mean
 
 How = Literal["max", "min", "last"]
 
@@ -217,6 +218,20 @@ def metrics_of(records: Records, tasks: Sequence[Task]) -> list[str]:
     for task in tasks:
         names.update(dict.fromkeys(records.scores(task)))
     return list(names)
+
+
+HOW_TO_NAME = (
+    "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
+)
+
+
+def check_asked(asked: Iterable[Asked], known: Sequence[str]) -> None:
+    """Raises UsageError for a metric that no task has. *known*: those that tasks have."""
+    for one in asked:
+        if one.name not in known and one.name not in MEASURED:
+            there_are = f"there are {', '.join(known)}" if known else f"none has reported any: {HOW_TO_NAME}"
+            meant = did_you_mean(one.name, [*known, *MEASURED])
+            raise UsageError("; ".join(filter(None, (f"no task has the metric {one.name}: {there_are}", meant))))
 
 
 def _values(records: Records, task: Task, asked: Sequence[Asked]) -> dict[str, float]:

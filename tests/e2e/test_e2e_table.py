@@ -220,6 +220,8 @@ def test_a_deck_that_has_never_run_has_empty_cells(deck: Deck, capsys: pytest.Ca
     ("options", "words"),
     [
         ({"metric": ["x"]}, "no task has the metric x: there are acc"),
+        ({"metric": ["acc", "duration"]}, r"the metric duration: there are acc; did you mean duration_s\?"),
+        ({"metric": ["duration_s"]}, "no task has duration_s yet"),
         ({"metric": ["acc:best"]}, "after the colon comes max, min or last"),
         ({"over": ["seeds"]}, "no task has this in its matrix"),
         ({"over": ["seed"]}, "no task has succeeded yet"),
