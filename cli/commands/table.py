@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...engine.client.files import task_file
 from ...engine.client.place import say
@@ -27,7 +28,7 @@ from ...engine.results.results import (
     metrics_of,
     results_of,
 )  # fmt: skip
-from ...engine.results.table import FORMATS, Layout, tabulate
+from ...engine.results.table import FORMATS, Layout, states_text, tabulate
 from ...engine.serve.offline import tasks_meant
 from ...engine.text import names_text
 
@@ -54,9 +55,14 @@ def run(command: Command) -> int:
     chosen = _chosen(results, tasks, asked if metrics else asked[: len(known)], named=bool(command.words))
     layout = Layout(ways(tasks, asked), words(over), words(rows), words(columns), given.get("sort") or "", best)
     if not everything and (layout.over or layout.rows or layout.columns):
-        chosen = succeeded(chosen)
-    table = tabulate(chosen, layout)
+        done = succeeded(chosen)
+        table = tabulate([result if result.done else replace(result, counts=False) for result in chosen], layout)
+        chosen = done
+    else:
+        table = tabulate(chosen, layout)
     text = FORMATS[form](table)
+    if table.empty:
+        say(f"no value: {names_text(table.empty)}")
     if form in ("md", "latex") and table.as_good():
         say("≈: cannot be told apart from the best one by these values (95 %)")
     tell_what_they_are(command, chosen, offline.deck)
@@ -164,10 +170,10 @@ def _made_up(results: Sequence[Result], asked: Sequence[Asked], deck: Deck, reco
 def succeeded(results: Sequence[Result], *, others: bool = True) -> list[Result]:
     """Says on stderr what it leaves out. *others*: --all counts those. Raises UsageError where nothing is left."""
     done = [result for result in results if result.done]
-    left_out = len(results) - len(done)
-    if left_out:
-        tasks, them = ("1 task that has", "it") if left_out == 1 else (f"{left_out} tasks that have", "them")
-        print(f"left out: {tasks} not succeeded" + (f" (--all counts {them})" if others else ""), file=sys.stderr)
+    if left_out := [result for result in results if not result.done]:
+        tasks, them = ("1 task that has", "it") if len(left_out) == 1 else (f"{len(left_out)} tasks that have", "them")
+        more = f"; --all counts {them}" if others else ""
+        print(f"left out: {tasks} not succeeded ({states_text(left_out)}){more}", file=sys.stderr)
     if not done:
         more = ": --all counts what the others have reported" if others else ""
         raise UsageError(f"no task has succeeded yet{more}")

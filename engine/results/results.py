@@ -75,6 +75,8 @@ class Result:
     """Params that `retry --set` gave it."""
     otherwise: str = ""
     """Those, and variables that `retry --env` gave it: "bs=32 X=1"."""
+    counts: bool = True
+    """In means; of one that does not its setting is told, and what became of it."""
 
 
 class Records:
