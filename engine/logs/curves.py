@@ -122,10 +122,6 @@ class _Track:
     def last(self) -> float:
         return self._last[1]
 
-    @property
-    def last_s(self) -> float | None:
-        return self._last[2]
-
     def until(self, x: float) -> _Track:
         """As it was before *x*."""
         curve = self.curve("")
@@ -221,7 +217,9 @@ class Curves:
         self._finders = dict(finders or {})
         self._own = named or bool(finders)
         self._tracks: dict[str, _Track] = {curve.name: _Track.of(curve) for curve in known}
-        self._since_s = since_s
+        since_s = -1.0 if since_s is None else since_s
+        self._inherited = {curve.name for curve in known if max(curve.at_s, default=0.0) <= since_s}
+        """Of which this attempt has told nothing yet."""
         self.taken = 0
         """Values that came in."""
         self._guessed: set[str] = set()
@@ -262,17 +260,14 @@ class Curves:
     def add(self, name: str, value: float, place: Place, at_s: float | None = None) -> None:
         self.taken += 1
         track = self._tracks.get(name)
-        if track is not None and self._is_before(track):
+        if track is not None and name in self._inherited:
             track = _gone_on(track, place)
         elif track is None and len(self._tracks) < MOST_CURVES:
             track = _Track()
         if track is not None:
             track.add(place, value, at_s)
             self._tracks[name] = track
-
-    def _is_before(self, track: _Track) -> bool:
-        """This attempt has not told anything of it yet."""
-        return self._since_s is not None and (track.last_s or 0.0) <= self._since_s
+            self._inherited.discard(name)
 
     def curve(self, name: str) -> Curve | None:
         track = self._tracks.get(name)
