@@ -15,10 +15,11 @@ from .client.connection import Connection, Gone
 from .client.files import queue_file, queue_home
 from .client.place import Place
 from .command import NewTask
+from .core.phases import FINAL
 from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from .protocol.verbs import ACTS
 from .protocol.wire import DeckHead, Event, GpuRow, TaskRow
-from .results.results import Asked, Records, Result, metrics_of, results_of
+from .results.results import Asked, Records, Result, check_asked, metrics_of, results_of
 from .taking import take_places
 from .taskfile.find import find_task_file
 from .taskfile.options import RunOptions
@@ -266,13 +267,17 @@ class Deck:
         return "act" if verb == "retry" or offline_look(self._place, quiet=True).under_way else "note"
 
     def results(self, *select: str, metrics: Sequence[str] = ()) -> list[Result]:
-        """What tasks came to: params and metrics. *metrics*: "acc", or "loss:min"; none: all that are known."""
+        """What tasks came to: params and metrics. *metrics*: "acc", or "loss:min"; none: all that are known. Raises
+        UsageError for one that no task has, once one of them has come to its end."""
         from .decks.offline import open_offline
         from .serve.offline import tasks_meant
 
         offline = open_offline(self._place.path, self._place.options, self._place.environ)
         tasks, records = tasks_meant(offline, select), Records(offline.logs, offline.deck)
-        asked = [Asked.of(word) for word in metrics] or [Asked(name, None) for name in metrics_of(records, tasks)]
+        known = metrics_of(records, tasks)
+        asked = [Asked.of(word) for word in metrics] or [Asked(name, None) for name in known]
+        if any(isinstance(task.phase, FINAL) for task in tasks):
+            check_asked(asked, known)
         return results_of(records, tasks, asked)
 
     def executor(self, folder: str | os.PathLike[str] = "gpudeck_jobs", **keys: Any) -> Executor:

@@ -89,7 +89,7 @@ class Engine:
         self._launcher = launcher_of(opened, self._asyncio, claims, self._arrived, self._note)
         self._attempts = attempts_of(opened, self._asyncio, self._launcher, self._box, self._writer, self._post)
         self._notices = notices_of(opened, self._note_from_thread, self._attempts.running.paths)
-        self._following = following_of(opened, self._asyncio, self._post, self._watched)
+        self._following = following_of(opened, self._asyncio, self._attempts.running, self._post, self._watched)
         self._forecasts = forecasts_of(opened, self._asyncio)
         self._reporter = Reporter(
             self._deck, self._attempts, self._clock, self._show, cwd=cwd, forecasts=self._forecasts

@@ -23,6 +23,7 @@ from .attempts.attempts import Attempts
 from .attempts.container import chosen
 from .attempts.environment import Box
 from .attempts.following import Following
+from .attempts.running import RunningAttempts
 from .attempts.writer import AttemptJsonWriter
 from .core.deck import Deck
 from .core.forecast import Forecast
@@ -186,11 +187,14 @@ def attempts_of(
     )
 
 
-def following_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop, post: Sink, notice: Notice) -> Following:
+def following_of(
+    opened: OpenDeck, loop: asyncio.AbstractEventLoop, running: RunningAttempts, post: Sink, notice: Notice
+) -> Following:
     return Following(
         opened.deck,
         loop,
         paths=opened.logs.paths,
+        running=running.of,
         post=post,
         notice=notice,
         now=host.boottime_s,

@@ -17,9 +17,10 @@ from ...engine.text import columns_of, names_text, plural
 def show(found: OfflineDeck, *, as_json: bool) -> int:
     """Print it. Nothing is started or changed. Raises UsageError."""
     tasks = [task for task in found.deck.tasks if task.selected and not task.gone]
-    replays = replay(tasks, found.logs)
+    records = Records(found.logs, found.deck)
+    replays = replay(tasks, records)
     if not replays:
-        raise UsageError(f"--prune: no task has a rule: {_rule_for(tasks, Records(found.logs, found.deck))}")
+        raise UsageError(f"--prune: no task has a rule: {_rule_for(tasks, records)}")
     if as_json:
         print(json.dumps([_plain(each) for each in replays], indent=2))
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...engine.client.files import task_file
 from ...engine.client.place import say
@@ -16,14 +17,20 @@ from ...engine.decks.offline import OfflineDeck, open_offline
 from ...engine.errors import UsageError
 from ...engine.hints import Hints
 from ...engine.logs.curves import line_that_keeps
-from ...engine.results.results import MEASURED, Asked, How, Records, Result, metrics_of, results_of
-from ...engine.results.table import FORMATS, Layout, tabulate
+from ...engine.results.results import (
+    HOW_TO_NAME,
+    MEASURED,
+    Asked,
+    How,
+    Records,
+    Result,
+    check_asked,
+    metrics_of,
+    results_of,
+)  # fmt: skip
+from ...engine.results.table import FORMATS, Layout, states_text, tabulate
 from ...engine.serve.offline import tasks_meant
 from ...engine.text import names_text
-
-_HOW_TO_NAME = (
-    "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
-)
 
 
 def run(command: Command) -> int:
@@ -45,12 +52,17 @@ def run(command: Command) -> int:
     if told and any(records.measured(task, "energy_wh") for task in tasks):
         asked = [*asked, Asked("energy_wh", None)]
     results = results_of(records, tasks, asked)
-    chosen = _chosen(results, tasks, asked if metrics else asked[: len(known)], known, named=bool(command.words))
+    chosen = _chosen(results, tasks, asked if metrics else asked[: len(known)], named=bool(command.words))
     layout = Layout(ways(tasks, asked), words(over), words(rows), words(columns), given.get("sort") or "", best)
     if not everything and (layout.over or layout.rows or layout.columns):
-        chosen = succeeded(chosen)
-    table = tabulate(chosen, layout)
+        done = succeeded(chosen)
+        table = tabulate([result if result.done else replace(result, counts=False) for result in chosen], layout)
+        chosen = done
+    else:
+        table = tabulate(chosen, layout)
     text = FORMATS[form](table)
+    if table.empty:
+        say(f"no value: {names_text(table.empty)}")
     if form in ("md", "latex") and table.as_good():
         say("≈: cannot be told apart from the best one by these values (95 %)")
     tell_what_they_are(command, chosen, offline.deck)
@@ -71,10 +83,11 @@ def opened(command: Command) -> OfflineDeck:
 
 
 def asked_metrics(given: Sequence[str], known: Sequence[str]) -> list[Asked]:
-    """Those that --metric names, else all. Raises UsageError where there are none."""
+    """Those that --metric names, else all. Raises UsageError where there are none, or not one that is named."""
     asked = [Asked.of(word) for word in words(given)] or [Asked(name, None) for name in known]
     if not asked:
-        raise UsageError(f"no task has reported a metric: {_HOW_TO_NAME}")
+        raise UsageError(f"no task has reported a metric: {HOW_TO_NAME}")
+    check_asked(asked, known)
     return asked
 
 
@@ -106,17 +119,14 @@ def words(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
 
 
-def _chosen(
-    results: Sequence[Result], tasks: Sequence[Task], asked: Sequence[Asked], known: Sequence[str], *, named: bool
-) -> list[Result]:
+def _chosen(results: Sequence[Result], tasks: Sequence[Task], asked: Sequence[Asked], *, named: bool) -> list[Result]:
     """Without what has nothing to do with these metrics: a task that gathers the results of others. Raises UsageError
     where nothing has."""
     names = {one.name for one in asked}
     entries = {result.entry for result in results if names & result.values.keys()}
     entries |= {task.spec.entry for task in tasks if names & {metric.name for metric in task.spec.extras.metrics}}
     if not entries:
-        there_are = f"there are {', '.join(known)}" if known else f"none has reported any: {_HOW_TO_NAME}"
-        raise UsageError(f"no task has the metric {', '.join(sorted(names))}: {there_are}")
+        raise UsageError(f"no task has {', '.join(sorted(names))} yet")
     return [result for result in results if named or result.entry in entries]
 
 
@@ -160,10 +170,10 @@ def _made_up(results: Sequence[Result], asked: Sequence[Asked], deck: Deck, reco
 def succeeded(results: Sequence[Result], *, others: bool = True) -> list[Result]:
     """Says on stderr what it leaves out. *others*: --all counts those. Raises UsageError where nothing is left."""
     done = [result for result in results if result.done]
-    left_out = len(results) - len(done)
-    if left_out:
-        tasks, them = ("1 task that has", "it") if left_out == 1 else (f"{left_out} tasks that have", "them")
-        print(f"left out: {tasks} not succeeded" + (f" (--all counts {them})" if others else ""), file=sys.stderr)
+    if left_out := [result for result in results if not result.done]:
+        tasks, them = ("1 task that has", "it") if len(left_out) == 1 else (f"{len(left_out)} tasks that have", "them")
+        more = f"; --all counts {them}" if others else ""
+        print(f"left out: {tasks} not succeeded ({states_text(left_out)}){more}", file=sys.stderr)
     if not done:
         more = ": --all counts what the others have reported" if others else ""
         raise UsageError(f"no task has succeeded yet{more}")

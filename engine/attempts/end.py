@@ -221,7 +221,8 @@ class Ends:
         if task is None or spec is None or self.following is None:
             write(NOTHING)
         else:
-            self.following.finish(task, RunningAttempt(start.token, spec, paths, start.wall), write)
+            ended = running or RunningAttempt(start.token, spec, paths, start.wall)
+            self.following.finish(task, ended, write)
         digest, log = self._told.pop(start.token, None) or self._unlooked(fact, paths)
         return EndDetails(digest, log, used, used.energy_wh(cards, fact.duration_s))
 

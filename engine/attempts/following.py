@@ -45,16 +45,17 @@ class Following:
         loop: asyncio.AbstractEventLoop,
         *,
         paths: Callable[[str, int, bool], AttemptPaths],
+        running: Callable[[str, Task, int], RunningAttempt],
         post: Sink,
         notice: Callable[[str], None],
         now: Callable[[], float],
         store: str,
     ) -> None:
-        """*paths*: `LogFolder.paths`. *notice* is told what a user should know. *now*: CLOCK_BOOTTIME.
-        *store*: a file for what the next engine is to know of attempts that run on."""
+        """*paths*: `LogFolder.paths`. *running*: `RunningAttempts.of`. *notice* is told what a user should know.
+        *now*: CLOCK_BOOTTIME. *store*: a file for what the next engine is to know of attempts that run on."""
         self._deck = deck
         self._loop = loop
-        self._paths = paths
+        self._running = running
         self._post = post
         self._notice = notice
         self._now = now
@@ -104,7 +105,7 @@ class Following:
         self._last.forget(task.name)
         found = self._followed.get(ended.token)
         reads = not self._useless and not self._closed
-        looks = bool(extras.metrics) or (extras.watch is not None and bool(extras.watch.pattern))
+        looks = bool(extras.metrics or ended.before) or (extras.watch is not None and bool(extras.watch.pattern))
         if not reads or (found is None and not looks):
             if found is not None:
                 self._keep(found)
@@ -217,9 +218,7 @@ class Following:
                 continue
             found = self._followed.get(token)
             if found is None and now - attempt.at >= FIRST_S:
-                spec = task.begun_spec
-                paths = self._paths(task.name, attempt.number, spec.policy.merge_stderr)
-                found = self._follow(task, RunningAttempt(token, spec, paths, attempt.wall))
+                found = self._follow(task, self._running(token, task, attempt.number))
                 requests.append(found.request(self._off))
             elif found is not None:
                 found.task = task

@@ -31,6 +31,8 @@ class RunningAttempt:
     """The kernel's count of kills for want of memory when it started."""
     plan: StartPlan | None = None
     """None: an earlier engine started it, and attempt-N.json tells."""
+    before: tuple[str, ...] = ()
+    """Where curves of earlier attempts are kept, from the newest of which it may go on."""
 
 
 class RunningAttempts:
@@ -47,9 +49,9 @@ class RunningAttempts:
     def add(self, task: Task, plan: StartPlan) -> None:
         """A wrapper exists, or a cluster was asked for it."""
         (self._resumed.add if plan.resumed else self._resumed.discard)(task.name)
-        token = plan.launch.token
+        token, before = plan.launch.token, self._before(task, plan.launch.attempt) if plan.resumed else ()
         self._running[token] = RunningAttempt(
-            token, task.begun_spec, plan.paths, plan.started_wall, self._box.oom_kills(), plan
+            token, task.begun_spec, plan.paths, plan.started_wall, self._box.oom_kills(), plan, before
         )
 
     def of(self, token: str, task: Task, number: int) -> RunningAttempt:
@@ -58,8 +60,13 @@ class RunningAttempts:
             current, spec = task.attempt(), task.begun_spec
             wall = current.wall if current is not None else 0.0
             paths = self._logs.paths(task.name, number, spec.policy.merge_stderr)
-            self._running[token] = RunningAttempt(token, spec, paths, wall, self._box.oom_kills())
+            before = self._before(task, number) if spec.resume is not None else ()
+            self._running[token] = RunningAttempt(token, spec, paths, wall, self._box.oom_kills(), before=before)
         return self._running[token]
+
+    def _before(self, task: Task, number: int) -> tuple[str, ...]:
+        earlier = [each.number for each in reversed(task.ended) if each.number < number]
+        return tuple(self.paths(task.name, each).curves for each in earlier)
 
     def pop(self, token: str) -> RunningAttempt | None:
         """Forget an attempt; None: nobody has asked for it since an earlier engine started it."""
@@ -153,6 +160,9 @@ class Followed:
             "pattern": pattern,
             "prune": _points(extras.prune),
             "kept": paths.curves,
+            "json": paths.json,
+            "resumed": None if self.attempt.plan is None else self.attempt.plan.resumed,
+            "before": self.attempt.before,
             "known": {name: [last, self.best.get(name)] for name, last in self.metrics.items()},
         }
 

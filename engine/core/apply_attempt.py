@@ -9,7 +9,7 @@ from . import events as e
 from .apply_run import count_settled, unsettle
 from .budget import cards
 from .deck import Deck, Success, Task
-from .learned import SEEN_S
+from .learned import SEEN_S, Entry
 from .node_faults import start_failed
 from .phases import (
     FINAL,
@@ -170,7 +170,9 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         task.unfinished = ""
         task.left_out_done = None
         if not attempt.rebooted:
-            learn_duration(deck, task, fact)
+            deck.learned.success(fact.fingerprint, fact.duration_s)
+            if counts_as == task.spec.fingerprint:
+                learn_duration(deck, task.entry, fact.duration_s)
     elif not fact.never_ran:
         ran = attempt.began or fact.outcome.exit_code is not None
         missing = fact.outcome.reason == "spawn error" or (fact.avoid and start_failed(fact.outcome, fact.duration_s))
@@ -314,10 +316,11 @@ def forget_success(deck: Deck, name: str) -> None:
         del deck.by_fingerprint[success.fingerprint]
 
 
-def learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
-    deck.learned.success(fact.fingerprint, fact.duration_s)
-    entry, first = task.entry, task.entry.typical_s is None
-    moves = entry.learn(fact.duration_s) and ((first and not entry.is_large) or deck.settings.order == "longest")
+def learn_duration(deck: Deck, entry: Entry, duration_s: float) -> None:
+    """Of work that the file has. What a command with other words took tells nothing of its entry: it may have had ten
+    times the steps."""
+    first = entry.typical_s is None
+    moves = entry.learn(duration_s) and ((first and not entry.is_large) or deck.settings.order == "longest")
     if moves and not deck.replaying:
         for index in entry.tasks:
             if index in deck.queue:

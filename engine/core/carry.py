@@ -9,6 +9,7 @@ from .attempts import arm_timeout
 from .deck import Deck, Task
 from .devices import Gpu
 from .gone import add_gone
+from .learned import Entry
 from .phases import QUEUED, Attempt, Blocked, Phase, Queued, Running, Starting
 from .spec import Policy, TaskSpec
 
@@ -99,15 +100,20 @@ def carry_memory(old: Deck, new: Deck) -> None:
 
 
 def _carry_learned(old: Deck, new: Deck) -> None:
-    """Tasks that are gone have taught their entry, too."""
+    """Tasks that are gone have taught their entry, too. Where work has changed, durations are those of what has not."""
     for name, entry in new.entries.items():
         before = old.entries.get(name)
         if before is not None:
+            durations = () if _has_other_work(old, new, entry) else ("durations", "longest_s", "placed_s", "typical_s")
             for known in (
-                "durations", "longest_s", "placed_s", "typical_s", "peak", "fast_failures", "past_minute",
-                "good_starts", "failed_starts", "reached",
+                *durations, "peak", "fast_failures", "past_minute", "good_starts", "failed_starts", "reached",
             ):  # fmt: skip
                 setattr(entry, known, getattr(before, known))
+
+
+def _has_other_work(old: Deck, new: Deck, entry: Entry) -> bool:
+    tasks = (new.tasks[index].spec for index in entry.tasks)
+    return any((task := old.by_name.get(spec.name)) and task.spec.fingerprint != spec.fingerprint for spec in tasks)
 
 
 def carry_deadlines(old: Deck, new: Deck, begun: Mapping[str, TaskSpec | None], now: float) -> None:

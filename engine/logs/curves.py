@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -68,7 +69,8 @@ class Curve:
     """(x, value) of the least; None: it never was a number."""
     high: Point | None = None
     at_s: tuple[float, ...] = ()
-    """When each point was, in seconds from the attempt's start; empty: its log does not tell."""
+    """When each point was, in seconds from the attempt's start, with those of the attempts that it goes on from; empty:
+    its log does not tell."""
 
     def sparks(self) -> list[float]:
         """A few of its values, from the first to the last."""
@@ -119,6 +121,19 @@ class _Track:
     @property
     def last(self) -> float:
         return self._last[1]
+
+    def until(self, x: float) -> _Track:
+        """As it was before *x*."""
+        curve = self.curve("")
+        count = bisect_left(curve.points, x, key=lambda point: point[0])
+        points = curve.points[:count]
+        if not points:
+            return _Track()
+        finite = [point for point in points if math.isfinite(point[1])]
+        low = min(finite, key=lambda point: point[1], default=None)
+        high = max(finite, key=lambda point: point[1], default=None)
+        values = max(count, curve.count * count // len(curve.points))
+        return _Track.of(Curve("", curve.x, points, values, points[-1][1], low, high, curve.at_s[:count]))
 
     def add(self, place: Place, value: float, at_s: float | None) -> None:
         x, at = place
@@ -189,23 +204,29 @@ class Curves:
     behind words that are usual in training."""
 
     def __init__(
-        self, finders: Mapping[str, Find] | None = None, *, named: bool = False, known: Sequence[Curve] = ()
+        self,
+        finders: Mapping[str, Find] | None = None,
+        *,
+        named: bool = False,
+        known: Sequence[Curve] = (),
+        since_s: float | None = None,
     ) -> None:
         """*finders*: by a metric's name. *named*: the task says itself what its metrics are: nothing is guessed.
-        *known*: as they have been so far."""
+        *known*: as they have been so far. *since_s*: what is known until then was told by attempts from which this one
+        goes on: what it does again is told by it."""
         self._finders = dict(finders or {})
         self._own = named or bool(finders)
         self._tracks: dict[str, _Track] = {curve.name: _Track.of(curve) for curve in known}
+        since_s = -1.0 if since_s is None else since_s
+        self._inherited = {curve.name for curve in known if max(curve.at_s, default=0.0) <= since_s}
+        """Of which this attempt has told nothing yet."""
+        self.taken = 0
+        """Values that came in."""
         self._guessed: set[str] = set()
         self._before = ""
         self._epoch: float | None = None
         self._at: Place = ("value", None)
         """What is counted, and where the last line with a counter was."""
-
-    @property
-    def count(self) -> int:
-        """Values of all of them."""
-        return sum(track.count for track in self._tracks.values())
 
     def feed(self, line: str) -> None:
         """Take in a line or a frame of a bar, without control characters."""
@@ -237,8 +258,16 @@ class Curves:
             self.add(name, value, ("value", None), at_s)
 
     def add(self, name: str, value: float, place: Place, at_s: float | None = None) -> None:
-        if name in self._tracks or len(self._tracks) < MOST_CURVES:
-            self._tracks.setdefault(name, _Track()).add(place, value, at_s)
+        self.taken += 1
+        track = self._tracks.get(name)
+        if track is not None and name in self._inherited:
+            track = _gone_on(track, place)
+        elif track is None and len(self._tracks) < MOST_CURVES:
+            track = _Track()
+        if track is not None:
+            track.add(place, value, at_s)
+            self._tracks[name] = track
+            self._inherited.discard(name)
 
     def curve(self, name: str) -> Curve | None:
         track = self._tracks.get(name)
@@ -286,6 +315,17 @@ class Curves:
         elif alone := _ALONE.search(line[:_LINE_CHARS].lower()):
             self._at = ("step", float(alone[2]))
         return self._at
+
+
+def _gone_on(track: _Track, place: Place) -> _Track | None:
+    """What attempts have told before the first value of one that goes on from them. None: nobody knows where that
+    belongs; a script may tell what its checkpoint has come to."""
+    x, at = place
+    if track.counted:
+        return track
+    if at is None:
+        return None
+    return track.until(at) if x == track.x else _Track()
 
 
 def _same(one: float, other: float) -> bool:
@@ -383,10 +423,19 @@ class KeptCurves:
     token: str = ""
     """Of the attempt."""
     read: Read | None = None
+    since_s: float | None = None
+    """Until then they are of attempts from which it went on; None: it began anew."""
+
+    @property
+    def lasted_s(self) -> float:
+        """When the last value came."""
+        return max((curve.at_s[-1] for curve in self.curves if curve.at_s), default=0.0)
 
 
 def encode_kept(kept: KeptCurves) -> bytes:
-    said = {"token": kept.token, "read": kept.read or {}, "curves": to_wire(kept.curves)}
+    said = {
+        "token": kept.token, "read": kept.read or {}, "since_s": kept.since_s, "curves": to_wire(kept.curves),
+    }  # fmt: skip
     return json.dumps(said, separators=(",", ":")).encode() + b"\n"
 
 
@@ -396,6 +445,7 @@ def read_kept(path: str) -> KeptCurves:
         with open(path, "rb") as file:
             said = cast("dict[str, Any]", json.loads(file.read()))
         read = {str(log): (int(inode), int(offset)) for log, (inode, offset) in said["read"].items()}
-        return KeptCurves(from_wire(said["curves"]), str(said["token"]), read)
+        since_s = None if said.get("since_s") is None else float(said["since_s"])
+        return KeptCurves(from_wire(said["curves"]), str(said["token"]), read, since_s)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return KeptCurves()

@@ -4,6 +4,7 @@ by the helper process alone, since files and patterns of the user's may hang."""
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import time
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..atomic import write_atomic
-from .curves import Curves, KeptCurves, Place, encode_kept, read_kept
+from .curves import Curve, Curves, KeptCurves, Place, encode_kept, read_kept
 from .growing import MOST_BYTES, MetricsFile, Stream
 from .marks import reader_of, said_in
 from .metrics import MAX_METRICS, Points, Values, documents, finder, numbers_at, to_text
@@ -85,14 +86,15 @@ class Follower:
         self.token: str = ask["token"]
         self._at = at
         self._kept_path: str = ask["kept"]
-        kept = self._read_kept()
+        kept = self._read_kept(ask)
         known = kept.read or {}
         self._streams = {path: Stream(path, most_bytes, known.get(path)) for path in (ask["out"], ask["err"])}
-        self._curves = Curves(named=True, known=kept.curves)
-        self._kept_count = self._curves.count
-        """Values that are in the file."""
+        self._curves = Curves(named=True, known=kept.curves, since_s=kept.since_s)
+        self._since_s = kept.since_s
+        self._kept_count = 0 if kept.read is not None or not kept.curves else -1
+        """Of the values that came in, those that are in the file; negative: it is not there yet."""
         self._kept_s = time.monotonic()
-        self._looked_s = max((curve.at_s[-1] for curve in kept.curves if curve.at_s), default=0.0)
+        self._looked_s = max(0.0, kept.lasted_s - (kept.since_s or 0.0))
         """Seconds from the attempt's start to the last look."""
         self._started_wall: float = ask["started_wall"]
         self._begun_s = time.monotonic() - max(0.0, time.time() - self._started_wall)
@@ -114,6 +116,9 @@ class Follower:
         self._points: Points | None = Points(**ask["prune"]) if ask["prune"] else None
         if self._points is not None and self._values.setdefault(self._points.name, Values()).by == "last":
             self._values[self._points.name].by = self._points.by
+        for curve in kept.curves:
+            if (values := self._values.get(curve.name)) is not None:
+                values.best = _best(curve, values.by)
         for name, (last, best, *_) in ask["known"].items():
             values = self._values.setdefault(name, Values())
             values.last, values.best = last, best
@@ -135,12 +140,16 @@ class Follower:
         self.hung: list[int] = []
         """What was given up since they were last taken."""
 
-    def _read_kept(self) -> KeptCurves:
-        """What another follower of the same attempt has kept."""
+    def _read_kept(self, ask: dict[str, Any]) -> KeptCurves:
+        """What another follower of the same attempt has kept, else what the attempts told that it goes on from."""
         self._at(self.id, FILES)
         kept = read_kept(self._kept_path)
+        if kept.token != self.token:
+            before = map(read_kept, ask["before"] if _goes_on(ask) else ())
+            kept = next((each for each in before if each.curves), KeptCurves())
+            kept = KeptCurves(kept.curves, since_s=kept.lasted_s) if kept.curves else kept
         self._at(0, 0)
-        return kept if kept.token == self.token else KeptCurves()
+        return kept
 
     def _add_metric(self, what: int, metric: dict[str, Any]) -> None:
         name: str = metric["name"]
@@ -158,14 +167,14 @@ class Follower:
 
     def keep(self, *, at_once: bool) -> None:
         """Write the curves where they have grown; once in a while, or *at_once*."""
-        count, now = self._curves.count, time.monotonic()
+        count, now = self._curves.taken, time.monotonic()
         if not self._kept_path or count == self._kept_count or not (at_once or now - self._kept_s >= KEEP_S):
             return
         self._kept_count, self._kept_s = count, now
         read = {path: stream.taken for path, stream in self._streams.items()}
         self._at(self.id, FILES)
         with contextlib.suppress(OSError):  # a full disk, a folder that was removed
-            raw = encode_kept(KeptCurves(self._curves.curves(), self.token, read))
+            raw = encode_kept(KeptCurves(self._curves.curves(), self.token, read, self._since_s))
             write_atomic(self._kept_path, raw, durable=False, draft=f"{self._kept_path}~")
         self._at(0, 0)
 
@@ -199,8 +208,8 @@ class Follower:
         already."""
         written_s = now_s if stream.written_wall is None else stream.written_wall - self._started_wall
         span_s = max(0.0, min(now_s, written_s) - self._looked_s)
-        new = lines - stream.old
-        return [None] * stream.old + [self._looked_s + span_s * (at + 1) / new for at in range(new)]
+        new, begin_s = lines - stream.old, (self._since_s or 0.0) + self._looked_s
+        return [None] * stream.old + [begin_s + span_s * (at + 1) / new for at in range(new)]
 
     def _read(self, new: list[_Line]) -> None:
         self._line = printable(new[-1][0][: 2 * SHOWN_CHARS]).strip()[:SHOWN_CHARS] or self._line
@@ -280,7 +289,7 @@ class Follower:
                 values = numbers_at(key, held)
                 for value in values:
                     self._values[name].take(value)
-                self._curves.told(name, values, now_s)
+                self._curves.told(name, values, (self._since_s or 0.0) + now_s)
 
     def _watch(self, lines: list[str]) -> None:
         search = self._pattern
@@ -356,3 +365,16 @@ class Follower:
             return None if ends_at is None else round(ends_at, 1)
         moved = abs(ends_at - told)
         return told if moved <= 1.0 + 0.01 * max(0.0, ends_at - now) else round(ends_at, 1)
+
+
+def _goes_on(ask: dict[str, Any]) -> bool:
+    """Whether an attempt goes on from earlier ones; where the engine does not know, its attempt-N.json tells."""
+    if ask["resumed"] is None:
+        with contextlib.suppress(OSError, ValueError), open(ask["json"], "rb") as file:
+            return "resumes" in json.loads(file.read())
+    return bool(ask["resumed"])
+
+
+def _best(curve: Curve, by: str) -> float | None:
+    best = {"max": curve.high, "min": curve.low}.get(by)
+    return None if best is None else best[1]

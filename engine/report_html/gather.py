@@ -226,6 +226,8 @@ def _tasks(
         mine = by_task.get(records.done_as(task), {})
         shown = mine.get(records.attempt(task)) or (mine[max(mine)] if mine else None)
         untold = shown is not None and shown.kind == UNTOLD
+        took = None if shown is None or shown.end is None or untold else shown.end - shown.start
+        energy_wh = None if shown is None else shown.energy_wh
         why = shown.reason if shown is not None and untold else _reason(task, explainer)
         last = {
             name: score["last"]
@@ -238,12 +240,12 @@ def _tasks(
                 state=result.state,
                 flags=flags(offline.deck, task),
                 reason="; ".join(filter(None, (why, _with(result.otherwise)))),
-                duration_s=None if shown is None or shown.end is None or untold else shown.end - shown.start,
+                duration_s=None if took is None else took + records.before(task, "duration_s"),
                 attempts=task.attempts,
                 gpus=shown.gpus if shown is not None else (),
                 peak_mib=shown.peak_mib if shown is not None else None,
                 mean_util_percent=shown.mean_util_percent if shown is not None else None,
-                energy_wh=shown.energy_wh if shown is not None else None,
+                energy_wh=None if energy_wh is None else energy_wh + records.before(task, "energy_wh"),
                 metrics=result.values,
                 last=last,
             )

@@ -32,6 +32,8 @@ class Member:
     params: Mapping[str, str]
     curves: Mapping[str, Curve]
     """By metric."""
+    ended: bool = False
+    """It writes nothing more."""
 
 
 @dataclass(frozen=True, slots=True)

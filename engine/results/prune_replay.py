@@ -12,8 +12,8 @@ from ..core.marks import is_of_other_work
 from ..core.phases import Cached, Succeeded
 from ..core.prune import Lost, PastRun, is_known, replayed
 from ..core.spec import Prune
-from ..logs.files import LogFolder
 from ..logs.follow import Follower
+from .results import Records
 
 LOG_BYTES = 64 << 20
 """Of longer logs the end is read."""
@@ -65,17 +65,17 @@ class _Read:
     gpus: int
 
 
-def replay(tasks: Iterable[Task], logs: LogFolder) -> list[Replay]:
+def replay(tasks: Iterable[Task], records: Records) -> list[Replay]:
     """By entry and rule, of tasks that have `prune`. Reads their logs; main thread only."""
     groups: dict[tuple[str, Prune], list[Task]] = {}
     for task in tasks:
         if task.spec.extras.prune is not None:
             groups.setdefault((task.spec.entry, task.spec.extras.prune), []).append(task)
-    return [_of_group(entry, prune, members, logs) for (entry, prune), members in groups.items()]
+    return [_of_group(entry, prune, members, records) for (entry, prune), members in groups.items()]
 
 
-def _of_group(entry: str, prune: Prune, tasks: Sequence[Task], logs: LogFolder) -> Replay:
-    read = {task.name: found for task in tasks if (found := _read(task, prune, logs)) is not None}
+def _of_group(entry: str, prune: Prune, tasks: Sequence[Task], records: Records) -> Replay:
+    read = {task.name: found for task in tasks if (found := _read(task, prune, records)) is not None}
     lost = replayed(prune, [each.past for each in read.values()])
     best = (max if prune.is_max else min)(read, key=lambda name: read[name].final, default="")
     return Replay(
@@ -100,22 +100,28 @@ def _stopped(prune: Prune, read: _Read, point: float, value: float | None, lost:
     return Stopped(read.past.task, point, lost.words(prune, point, value), saved_s)
 
 
-def _read(task: Task, prune: Prune, logs: LogFolder) -> _Read | None:
-    """None: it cannot be judged. Of a metric in a file nobody knows what it was on the way."""
+def _read(task: Task, prune: Prune, records: Records) -> _Read | None:
+    """None: it cannot be judged. Of a metric in a file nobody knows what it was on the way. One that went on from its
+    checkpoint is taken as if it had never stopped."""
     ended = next((each for each in reversed(task.ended) if each.outcome.ok), None)
     in_file = any(metric.name == prune.name and metric.file for metric in task.spec.extras.metrics)
     if ended is None or in_file or not isinstance(task.phase, (Succeeded, Cached)) or is_of_other_work(task):
         return None
-    paths = logs.paths(task.name, ended.number, task.spec.policy.merge_stderr)
-    began = ended.wall - ended.duration_s
-    order = Followed(1, RunningAttempt("", task.spec, paths, began), task, task.spec).request(())
-    follower = Follower(order, lambda _number, _what: None, LOG_BYTES)
-    follower.look(final=True)
-    points = tuple((point, value) for _, point, value in follower.points)
-    final = _final(follower.known, prune)
+    duration_s = ended.duration_s + records.before(task, "duration_s")
+    began = ended.wall - duration_s
+    known: Mapping[str, Sequence[object]] = {}
+    points: dict[float, float | None] = {}
+    for paths, _ in reversed(records.pieces(task)):
+        order = Followed(1, RunningAttempt("", task.spec, paths, began), task, task.spec).request(())
+        follower = Follower({**order, "known": known}, lambda _number, _what: None, LOG_BYTES)
+        follower.look(final=True)
+        known = follower.known
+        for _, point, value in follower.points:
+            points.setdefault(point, value)
+    final = _final(known, prune)
     if not points or final is None:
         return None
-    return _Read(PastRun(task.name, began, ended.duration_s, points), final, len(ended.gpus))
+    return _Read(PastRun(task.name, began, duration_s, tuple(sorted(points.items()))), final, len(ended.gpus))
 
 
 def _final(known: Mapping[str, Sequence[object]], prune: Prune) -> float | None:

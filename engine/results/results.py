@@ -20,6 +20,7 @@ from ..logs.follow import HungError, limited_cpu
 from ..logs.log_file import read_part
 from ..logs.marks import said_in
 from ..logs.metrics import Values, documents, finder, from_text, numbers_at
+from ..taskfile.problems import did_you_mean
 
 How = Literal["max", "min", "last"]
 
@@ -75,6 +76,8 @@ class Result:
     """Params that `retry --set` gave it."""
     otherwise: str = ""
     """Those, and variables that `retry --env` gave it: "bs=32 X=1"."""
+    counts: bool = True
+    """In means; of one that does not its setting is told, and what became of it."""
 
 
 _DONE = (NAMES[Succeeded], NAMES[Cached])
@@ -114,9 +117,12 @@ class Records:
 
     def measured(self, task: Task, name: str) -> float | None:
         """One of MEASURED, of an attempt that is over."""
-        ends = self._ends(task) if name in MEASURED else []
-        values = [float(value) for end in ends if isinstance(value := end.get(name), (int, float))]
+        values = _numbers(self._ends(task), name) if name in MEASURED else []
         return (sum(values) if name in _SUMMED else values[0]) if values else None
+
+    def before(self, task: Task, name: str) -> float:
+        """The sum of one of MEASURED over the attempts that it went on from."""
+        return sum(_numbers(self._ends(task)[1:], name))
 
     def given(self, task: Task) -> dict[str, str]:
         """The values that it ran with in the place of the file's (`retry --set`)."""
@@ -138,16 +144,20 @@ class Records:
                 found[name] = {**before, **now}
         return found
 
-    def _ends(self, task: Task) -> list[dict[str, Any]]:
-        """How its attempt ended, and before it those that it went on from, newest first."""
+    def pieces(self, task: Task) -> list[tuple[AttemptPaths, dict[str, Any]]]:
+        """Where the files of its attempt are and what attempt-N.json says, and before it those that it went on from,
+        newest first."""
         (name, number), record = self._found(task)
-        found = [_table(record.get("end"))]
+        found = [(self.paths(task), record)]
         while number > 1 and record.get("resumes") == number - 1:
             number -= 1
-            # One that was taken back has left none.
-            record = read_record(self._paths(task, (name, number)).json) or {"resumes": number - 1}
-            found.append(_table(record.get("end")))
+            paths = self._paths(task, (name, number))
+            record = read_record(paths.json) or {"resumes": number - 1}  # one that was taken back has left none
+            found.append((paths, record))
         return found
+
+    def _ends(self, task: Task) -> list[dict[str, Any]]:
+        return [_table(record.get("end")) for _, record in self.pieces(task)]
 
     def _marked(self, task: Task) -> dict[str, dict[str, float]]:
         """What `::gpudeck` lines say."""
@@ -221,6 +231,20 @@ def metrics_of(records: Records, tasks: Sequence[Task]) -> list[str]:
     return list(names)
 
 
+HOW_TO_NAME = (
+    "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
+)
+
+
+def check_asked(asked: Iterable[Asked], known: Sequence[str]) -> None:
+    """Raises UsageError for a metric that no task has. *known*: those that tasks have."""
+    for one in asked:
+        if one.name not in known and one.name not in MEASURED:
+            there_are = f"there are {', '.join(known)}" if known else f"none has reported any: {HOW_TO_NAME}"
+            meant = did_you_mean(one.name, [*known, *MEASURED])
+            raise UsageError("; ".join(filter(None, (f"no task has the metric {one.name}: {there_are}", meant))))
+
+
 def _values(records: Records, task: Task, asked: Sequence[Asked]) -> dict[str, float]:
     scores = records.scores(task)
     declared = {metric.name: metric for metric in task.spec.extras.metrics}
@@ -246,6 +270,10 @@ def _kept(score: Mapping[str, float] | None, metric: Metric | None, way: How) ->
     if way == "last":
         return score.get("last")
     return score.get("best") if metric is not None and metric.best == way else None
+
+
+def _numbers(ends: Iterable[Mapping[str, Any]], name: str) -> list[float]:
+    return [float(value) for end in ends if isinstance(value := end.get(name), (int, float))]
 
 
 def _table(value: object) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
@@ -66,6 +67,8 @@ class Table:
     best: Best = "column"
     counted: bool = False
     """The last text column tells how many tasks a row has."""
+    empty: list[str] = field(default_factory=list[str])
+    """Settings of which no task counts, and what became of these: "lr=3 (2 pruned)"."""
 
     def marked(self) -> set[Place]:
         """The best values, ties included."""
@@ -191,7 +194,10 @@ def _averaged(results: Sequence[Result], layout: Layout) -> Table:
     heads = (*(("task",) if entries else ()), *others, "n")
     table = Table(heads, tuple(Column(name, name, best) for name, best in layout.metrics.items()), counted=True)
     for key, members in groups.items():
-        table.rows.append(((*key, str(len(members))), tuple(_cell(members, name) for name in layout.metrics)))
+        counted = _counted(members)
+        table.rows.append(((*key, str(len(counted))), tuple(_cell(counted, name) for name in layout.metrics)))
+        if not counted:
+            table.empty.append(_empty(heads, key, members))
     return table
 
 
@@ -203,6 +209,13 @@ def _pivot(results: Sequence[Result], layout: Layout) -> Table:
         column = tuple(result.params.get(name, "-") for name in layout.columns)
         columns[column] = None
         placed.setdefault(row, {}).setdefault(column, []).append(result)
+    empty = [
+        _empty((*layout.rows, *layout.columns), (*row, *column), members)
+        for row, cells in placed.items()
+        for column, members in cells.items()
+        if not _counted(members)
+    ]
+    placed = {row: {column: _counted(its) for column, its in cells.items()} for row, cells in placed.items()}
     _refuse_mixed(placed, layout)
     one = len(layout.metrics) == 1
     heads = [
@@ -210,7 +223,7 @@ def _pivot(results: Sequence[Result], layout: Layout) -> Table:
         for column in columns
         for name, best in layout.metrics.items()
     ]
-    table = Table(layout.rows or ("",), tuple(head for _, head in heads))
+    table = Table(layout.rows or ("",), tuple(head for _, head in heads), empty=empty)
     for row, cells in placed.items():
         found = tuple(_cell(cells.get(column, ()), head.metric) for column, head in heads)
         table.rows.append((row or ("all",), found))
@@ -230,6 +243,20 @@ def _refuse_mixed(placed: Mapping[tuple[str, ...], Mapping[tuple[str, ...], list
             if (not layout.over and len(members) > 1) or len({result.entry for result in members}) > 1:
                 names = ", ".join(result.task for result in members[:_SHOWN])
                 raise UsageError(f"{names} fall into one cell: choose tasks with a selector, or name --over")
+
+
+def _counted(members: Iterable[Result]) -> list[Result]:
+    return [result for result in members if result.counts]
+
+
+def _empty(names: Sequence[str], values: Sequence[str], members: Sequence[Result]) -> str:
+    setting = " ".join(f"{name}={value}" for name, value in zip(names, values, strict=False))
+    return f"{setting or 'all'} ({states_text(members)})"
+
+
+def states_text(results: Iterable[Result]) -> str:
+    """ "2 pruned, 1 failed"."""
+    return ", ".join(f"{count:,} {state}" for state, count in Counter(result.state for result in results).items())
 
 
 def _head(column: tuple[str, ...], metric: str, *, one: bool) -> str:

@@ -376,6 +376,20 @@ def test_learned_durations_stay():
     assert w.deck.expected_s(w.task("a3")) == pytest.approx(100.0)
 
 
+def test_what_a_task_took_before_its_command_was_edited_tells_nothing_of_its_entry():
+    w = world(spec("a1"), spec("a2"), spec("a3"))
+    w.advance(100.0)
+    w.end("a1")
+    w.advance(100.0)
+    w.end("a2")
+    edit(w, spec("a1", fingerprint="other"), spec("a2"), spec("a3"))
+    assert w.deck.expected_s(w.task("a1")) == pytest.approx(100.0)
+    edit(w, *(spec(name, fingerprint=f"other {name}") for name in ("a1", "a2", "a3")))
+    assert w.deck.expected_s(w.task("a1")) is None
+    w.restart()
+    assert w.deck.expected_s(w.task("a1")) is None
+
+
 def test_other_options_hold_from_now_on():
     w = world(spec("a"))
     edit(w, spec("a"), after=After(options="other"))

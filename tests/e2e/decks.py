@@ -279,6 +279,11 @@ class Deck:
         """attempt-N.json."""
         return json.loads(self.text(f"logs/{task}/attempt-{attempt}.json"))
 
+    def curves(self, task: str, attempt: int = 1) -> dict[str, list[list[float]]]:
+        """The points that attempt-N.curves.json keeps, by metric."""
+        kept = json.loads(self.text(f"logs/{task}/attempt-{attempt}.curves.json"))["curves"]
+        return {curve["name"]: curve["points"] for curve in kept}
+
     def facts(self, stem: str = "tasks") -> list[Fact]:
         facts, damage = look_at(str(self.folder / ".gpudeck" / stem / "deck.db"))
         assert damage == ""

@@ -62,6 +62,15 @@ def test_what_is_added_runs_and_tells_its_results(used: Deck) -> None:
     assert "echo acc=0.9" in Path(used.file).read_text()
 
 
+def test_a_metric_that_no_task_has_is_refused_once_one_has_ended_and_the_nearest_is_named(used: Deck) -> None:
+    assert [result.values for result in used.results(metrics=["ac"])] == [{}]
+    used.start()
+    used.wait(timeout_s=60)
+    with pytest.raises(DeckError, match=r"no task has the metric ac: there are acc; did you mean acc\?"):
+        used.results(metrics=["ac:max"])
+    assert used.results(metrics=["acc", "duration_s"])[0].values["acc"] == 0.5
+
+
 def test_a_task_is_known_by_what_it_is_tried_with(used: Deck) -> None:
     sweep = (
         NewTask("echo loss=0.{lr}{seed}", gpus=0, params={"lr": lr, "seed": seed}) for lr in (4, 9) for seed in (1, 2)

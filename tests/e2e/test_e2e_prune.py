@@ -155,6 +155,16 @@ def test_a_rule_is_replayed_over_what_has_run_before_it_may_end_anything(deck: D
     assert deck.run().started == []
 
 
+def test_a_run_that_went_on_from_its_checkpoint_is_replayed_with_what_it_reached_before(deck: Deck) -> None:
+    begun = "test {kind} != late || { echo epoch 2/4 loss=0.05; touch late.pt; exit 1; }"
+    resumes = "retries = 1\nbackoff = 0\nresume_command = 'echo epoch 4/4 loss=3'\nresume_when = 'late.pt'\n"
+    rule = 'prune = { metric = "loss:min", at = [0.5], keep = 2 }\n'
+    deck.write(LATE.replace("epoch 1/4 loss={first};", f"epoch 1/4 loss={{first}}; {begun};") + resumes + rule)
+    assert deck.run().code == 0
+    (told,) = json.loads(deck.command("plan", "--prune", "--json").out)
+    assert (told["judged"], told["best"]) == (4, "train-late")
+
+
 def test_what_ran_before_the_rule_stood_in_the_file_is_said_to_judge_nothing_to_come(deck: Deck) -> None:
     deck.write(LATE)
     deck.run()

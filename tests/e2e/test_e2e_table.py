@@ -123,7 +123,7 @@ def test_means_leave_out_what_failed_and_say_so(deck: Deck, capsys: pytest.Captu
     out, err = tabled(deck, capsys, over=["seed"], metric=["acc"], format="tsv")
     assert [line.split("\t")[0] for line in out.splitlines()] == ["method", "base", "ours"]
     assert [line.split("\t")[-1] for line in out.splitlines()] == ["acc n", "3", "2"]
-    assert "left out: 1 task that has not succeeded (--all counts it)" in err
+    assert "left out: 1 task that has not succeeded (1 failed); --all counts it" in err
     assert "**0.715 ± 0.007**" in tabled(deck, capsys, over=["seed"])[0]
 
 
@@ -190,6 +190,31 @@ def test_a_new_name_has_the_result_before_a_start_takes_it_up(deck: Deck) -> Non
     assert "ours.* is better" in deck.command("compare", "base.*", "ours.*", "--over", "seed").out
 
 
+def test_a_setting_with_one_value_stays_in_the_table_and_one_without_says_what_became_of_its_tasks(
+    deck: Deck, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deck.write("""
+        [deck]
+        gpus = "none"
+        cpu_slots = 4
+        [[task]]
+        name = "lr{lr}-s{seed}"
+        gpus = 0
+        command = "echo loss={lr}.{seed}; test {lr}{seed} != 22 -a {lr} != 3"
+        matrix.lr = [1, 2, 3]
+        matrix.seed = [1, 2]
+        metrics.loss = { regex = 'loss=([0-9.]+)', best = "min" }
+    """)
+    deck.run()
+    for keys in ({"over": ["seed"]}, {"over": ["seed"], "rows": ["lr"]}, {"over": ["seed"], "columns": ["lr"]}):
+        out, err = tabled(deck, capsys, "lr=2,3", format="json", **keys)
+        cells = [cell for row in json.loads(out) for cell in row["metrics"].values()]
+        assert [(cell["mean"], cell["n"]) for cell in cells] == [(2.1, 1), (None, 0)]
+        assert "no value: lr=3 (2 failed)" in err
+    out, _ = tabled(deck, capsys, "lr=2,3", over=["seed"])
+    assert [line.replace(" ", "") for line in out.splitlines()[2:]] == ["|2|1|2.1|", "|3|0|-|"]
+
+
 def test_metrics_files_are_read_on_the_spot(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
     deck.write("""
         [deck]
@@ -230,6 +255,8 @@ def test_a_deck_that_has_never_run_has_empty_cells(deck: Deck, capsys: pytest.Ca
     ("options", "words"),
     [
         ({"metric": ["x"]}, "no task has the metric x: there are acc"),
+        ({"metric": ["acc", "duration"]}, r"the metric duration: there are acc; did you mean duration_s\?"),
+        ({"metric": ["duration_s"]}, "no task has duration_s yet"),
         ({"metric": ["acc:best"]}, "after the colon comes max, min or last"),
         ({"over": ["seeds"]}, "no task has this in its matrix"),
         ({"over": ["seed"]}, "no task has succeeded yet"),

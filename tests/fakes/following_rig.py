@@ -16,7 +16,7 @@ from gpudeck.engine.attempts.following import Following
 from gpudeck.engine.attempts.progress import Progress
 from gpudeck.engine.attempts.running import RunningAttempt
 from gpudeck.engine.core.build import build
-from gpudeck.engine.core.deck import Deck
+from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.inputs import Input
 from gpudeck.engine.core.phases import Attempt, Running, Starting
@@ -49,11 +49,16 @@ class Rig:
             self.deck,
             asyncio.get_running_loop(),
             paths=self.logs.paths,
+            running=self._running,
             post=self.posted.append,
             notice=self.notices.append,
             now=self._read_clock,
             store=str(folder / "metrics.json"),
         )
+
+    def _running(self, token: str, task: Task, number: int) -> RunningAttempt:
+        attempt, paths = task.attempt(), self.logs.paths(task.name, number, task.spec.policy.merge_stderr)
+        return RunningAttempt(token, task.begun_spec, paths, attempt.wall if attempt is not None else 0.0)
 
     def now(self) -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME) + self.late_s

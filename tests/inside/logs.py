@@ -4,7 +4,7 @@ from gpudeck.engine.attempts.end import examine
 from gpudeck.engine.attempts.running import RunningAttempt
 from gpudeck.engine.logs import follow
 from gpudeck.engine.logs.cause import split_step, step_cause
-from gpudeck.engine.logs.curves import read_kept
+from gpudeck.engine.logs.curves import Curve, read_kept
 from gpudeck.engine.logs.described import describe
 from gpudeck.engine.logs.digest import digest
 from gpudeck.engine.logs.failure import classify, hint_of, signal_name

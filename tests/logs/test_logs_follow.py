@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.inside.logs import METRIC, PROGRESS, WATCH, Follower, HungError, follow, limited_cpu, read_kept, telling
+from tests.inside.logs import (
+    METRIC,
+    PROGRESS,
+    WATCH,
+    Curve,
+    Follower,
+    HungError,
+    follow,
+    limited_cpu,
+    read_kept,
+    telling,
+)
 
 CATASTROPHE = "(a+a+)+c"
 BAIT = "a" * 60 + "b"
@@ -28,6 +40,9 @@ class Attempt:
         fixed = {"id": 7, "token": "t", "out": str(self.out), "err": str(self.err), "started_wall": time.time()}
         keys = {
             "kept": str(self.folder / "attempt-1.curves.json"),
+            "json": str(self.folder / "attempt-1.json"),
+            "resumed": False,
+            "before": (),
             "command": "",
             "progress": "",
             "total": None,
@@ -40,6 +55,14 @@ class Attempt:
             {**fixed, **keys, "was_silent": False, "most_bytes": None, "was_large": False, "known": {}, **ask},
             lambda number, what: self.busy.append((number, what)),
         )
+
+    def again(self, **ask: Any) -> Follower:
+        """Another attempt, which goes on from the first one."""
+        kept, before = (str(self.folder / f"attempt-{number}.curves.json") for number in (2, 1))
+        return self.follow(**{"token": "t2", "kept": kept, "before": [before], "resumed": True, **ask})
+
+    def kept(self, number: int) -> Sequence[Curve]:
+        return read_kept(str(self.folder / f"attempt-{number}.curves.json")).curves
 
     def say(self, *lines: str) -> None:
         with self.out.open("a") as file:
@@ -122,6 +145,47 @@ def test_curves_are_kept_beside_the_log_and_another_follower_goes_on_with_them(a
     assert kept["acc"].points == ((3, 0.5),)
     assert kept["loss"].at_s == tuple(sorted(kept["loss"].at_s))
     assert 0 < kept["loss"].at_s[0] < kept["loss"].at_s[-1] <= 61
+
+
+def test_an_attempt_that_goes_on_from_another_has_the_curve_of_both_and_what_it_did_again_is_its_own(
+    attempt: Attempt,
+) -> None:
+    loss = [metric("loss", regex=r"loss=(\S+)", best="min")]
+    attempt.say(*(f"step {step} loss={10 - step}" for step in range(1, 7)), "::gpudeck step=6 acc=0.5")
+    first = attempt.follow(metrics=loss, started_wall=time.time() - 60)
+    first.look(final=True)
+    first.keep(at_once=True)
+    attempt.out.write_text("")
+    second = attempt.again(metrics=loss)
+    second.look()
+    second.keep(at_once=True)
+    assert {curve.name: curve.count for curve in attempt.kept(2)} == {"loss": 6, "acc": 1}
+    attempt.say("best of the checkpoint: loss=4", "step 5 loss=50", "step 7 loss=70")
+    second.look(final=True)
+    second.keep(at_once=True)
+    third = attempt.again(metrics=loss)  # of another engine, while the same attempt runs
+    attempt.say("step 8 loss=80")
+    third.look(final=True)
+    third.keep(at_once=True)
+    acc, kept = attempt.kept(2)
+    assert kept.points == ((1, 9), (2, 8), (3, 7), (4, 6), (5, 50), (7, 70), (8, 80))
+    assert (kept.count, kept.low, kept.high) == (7, (4, 6), (8, 80))
+    assert kept.at_s == tuple(sorted(kept.at_s))
+    assert acc.points == ((6, 0.5),)
+
+
+def test_what_an_attempt_has_come_to_at_a_point_counts_what_it_goes_on_from(attempt: Attempt) -> None:
+    loss = [metric("loss", regex=r"loss=(\S+)")]
+    attempt.say("epoch 1/4 loss=1")
+    first = attempt.follow(metrics=loss)
+    first.look(final=True)
+    first.keep(at_once=True)
+    attempt.out.write_text("epoch 2/4 loss=3\n")
+    prune = {"metric": "loss:min", "name": "loss", "by": "min", "at": [0.25]}
+    for resumed, value in ((True, 1.0), (False, 3.0)):
+        second = attempt.again(metrics=loss, prune=prune, resumed=resumed)
+        second.look()
+        assert second.points == [("loss:min", 0.25, value)]
 
 
 def test_a_value_on_a_line_of_ours_stands_at_the_step_before_it(attempt: Attempt) -> None:

@@ -69,6 +69,17 @@ async def test_names_from_outside_are_text_and_harm_nothing() -> None:
         assert all(is_harmless(line) for line in lines(view))
 
 
+async def test_a_task_that_has_ended_and_never_told_a_metric_says_so_once_its_files_are_read() -> None:
+    view = CurvesView()
+    members = [member("a" * 60, 4.0, 2.0), Member("b" * 60, "train", {}, {}, ended=True), Member("c", "train", {}, {})]
+    async with page_app(view, size=(60, 14)):
+        said = list[list[str]]()
+        for reading in (True, False):
+            view.show(members, ("loss",), reading=reading)
+            said.append([line.split()[-2:] for line in lines(view)[-3:-1]])
+    assert said == [[["none", "yet"]] * 2, [["wrote", "it"], ["none", "yet"]]]
+
+
 async def test_a_metric_that_never_was_a_number_says_so() -> None:
     view = CurvesView()
     async with page_app(view):

@@ -14,6 +14,7 @@ from textual.worker import Worker
 
 from ...engine.attempts.record import given_in, read_record
 from ...engine.logs.curves import Curve, line_that_keeps
+from ...engine.protocol.states import ENDED
 from ...engine.results.overlay import Drawn, Member, axes_of, drawn, grouped, value_at, x_text
 from ...engine.text import measured, plural
 from ..acting.actions import bindings, bindings_of
@@ -282,11 +283,17 @@ class CurvesView(LineView, inherit_bindings=False):
         value = self._value(line)
         told = "–" if value is None else measured(value)
         if not line.points:
-            told = f"counts {line.axis}" if line.axis else "none yet"
+            told = f"counts {line.axis}" if line.axis else self._without(line)
         room = max(8, self._area.width - 4 - 2 * _NUMBER - 2)
+        room -= max(0, width_of(told) + 1 - _NUMBER)
         look = "cursor" if line.label == self._chosen else "plain"
         mark = (f"{'▸' if look == 'cursor' else ' '}{MARKS[place]} ", f"line{place % _TONES}")
         return [mark, (fit(cut_middle(name, room), room), look), (told.rjust(_NUMBER) + self._apart(line, value), look)]
+
+    def _without(self, line: Drawn) -> str:
+        """What is said of a line of tasks that have not told the metric."""
+        more = self._reading or any(not member.ended for member in self._members if member.task in line.tasks)
+        return "none yet" if more else "never wrote it"
 
     def _apart(self, line: Drawn, value: float | None) -> str:
         """From the baseline, where both have a value."""
@@ -367,12 +374,19 @@ class CurvesScreen(PageScreen[CurvesView]):
         self._view = CurvesView(id="curves")
 
     async def load(self) -> None:
-        there = [name for name in self._names if self.deck.row(name) is not None]
+        rows = [row for name in self._names if (row := self.deck.row(name)) is not None]
+        there, over = [row.name for row in rows], {row.name for row in rows if row.state in ENDED}
         told: list[Mapping[str, Any]] = await self.request(self.OP, tasks=there) if there else []
         known = {member.task: member.curves for member in self._members}
         given = await asyncio.to_thread(lambda: [_given(each) for each in told])
         self._members = [
-            Member(each["name"], each["entry"], {**each["params"], **had}, known.get(each["name"], {}))
+            Member(
+                each["name"],
+                each["entry"],
+                {**each["params"], **had},
+                known.get(each["name"], {}),
+                each["name"] in over,
+            )
             for each, had in zip(told, given, strict=True)
         ]
         self._asked = list(dict.fromkeys(metric["name"] for each in told for metric in each.get("metrics", ())))
