@@ -153,6 +153,7 @@ class Engine:
                 select=lambda names: self._live.select(names),
                 variables=lambda: self._opened.file.vars,
                 taken=self._loop.taken,
+                written=self._written,
                 clients=lambda: self._serving.clients,
             ),
         )  # fmt: skip
@@ -289,6 +290,10 @@ class Engine:
     def _consider_end(self) -> None:
         if self._ending.consider():
             self._idle.watch()
+
+    async def _written(self) -> None:
+        await self._loop.taken()
+        await self._attempts.ends.all_written()
 
     def _stop(self, tasks: bool, now: bool, by: str) -> None:
         """A client ends the engine, with its tasks or without."""

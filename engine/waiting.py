@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from .client.attach import has_engine
 from .client.connection import Connection, Gone, SaidGoodbye
 from .client.place import Place
+from .errors import UsageError
 from .protocol.states import DONE, may_change
 from .protocol.wire import Bye, TaskRow
 
@@ -74,6 +76,7 @@ def _next_engine(place: Place, patience_s: float, deadline: float | None) -> Con
 
 
 def _wait(place: Place, connection: Connection, selectors: Sequence[str], deadline: float | None) -> Waited:
+    """What it returns, the deck's files tell, too: who looks at the results next reads these."""
     chosen: set[str] = set(connection.request("select", select=list(selectors))) if selectors else set()
     tell = _Standstill(place.say)
     while True:
@@ -85,6 +88,8 @@ def _wait(place: Place, connection: Connection, selectors: Sequence[str], deadli
         )
         open_ = [row for row in rows if may_change(row, ended=picture.head.ended)]
         if not open_:
+            with suppress(UsageError):  # an engine of an older gpudeck knows no such request
+                connection.request("written")
             return Waited(rows, "settled")
         if picture.head.spent and all(row.state in ("waiting", "queued", "backoff") for row in open_):
             place.say(f"{picture.head.barred}: more of it lets the rest start")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -38,6 +39,8 @@ from .writer import AttemptJsonWriter
 KILLED = 128 + signal.SIGKILL
 _STOPPED = frozenset(get_args(StopWhy))
 """Where it was not, the code is that of a container's own process: out of memory."""
+_WRITTEN_S = 3.0
+"""Whoever waits for what is being written waits no longer: a file server may hang."""
 _STOPS_TO_EXPLAIN = ("timeout", "watch")
 _JUDGED = ("ok", "exit", "missing output", "stale output")
 """Ends of which a watch rule's pattern tells more; not so of those by a signal, or for lack of memory."""
@@ -99,6 +102,8 @@ class Ends:
         """By token, until the end of an attempt is reported."""
         self._unwritten: dict[str, str] = {}
         """Token by path of attempt-N.json: ended, and still to be completed there."""
+        self._all_written = asyncio.Event()
+        self._all_written.set()
         self._unforgotten: list[str] = []
         self.following: Following | None = None
         """Knows what the logs of attempts tell."""
@@ -214,6 +219,7 @@ class Ends:
             spec, paths = task.spec if task is not None else None, self._running.paths(fact.task, fact.attempt)
         used, cards = self._histories.finish(start.token, paths), cards_of(start, spec)
         self._unwritten[paths.json] = start.token
+        self._all_written.clear()
 
         def write(progress: Progress) -> None:
             self._writer.end(paths.json, end_record(fact, used, cards, progress))
@@ -238,11 +244,18 @@ class Ends:
         While the fact of an end is not on disk, its record is all that tells the next engine of it.
         """
         tokens = [self._unwritten.pop(path) for path in paths if path in self._unwritten]
+        if not self._unwritten:
+            self._all_written.set()
         if self.behind():
             self._unforgotten += tokens
             return
         for token in tokens:
             self._launcher.forget(token)
+
+    async def all_written(self) -> None:
+        """Returns when no attempt-N.json lacks its end any more; a folder that does not answer is not waited for."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._all_written.wait(), _WRITTEN_S)
 
     def caught_up(self) -> None:
         """All ends are on disk."""

@@ -77,6 +77,8 @@ class Hooks:
     """[vars] of the file, as text."""
     taken: Callable[[], Awaitable[None]]
     """Returns when what was posted has been acted on and the facts of it are on disk, if the disk takes them."""
+    written: Callable[[], Awaitable[None]]
+    """The same, and attempt-N.json of all that has ended tells how."""
     clients: Callable[[], int]
     """How many are attached, whoever asks among them."""
 
@@ -108,6 +110,10 @@ class Requests:
             case "cluster":
                 self._to(NoArgs, args)
                 return msgspec.to_builtins(await self._view.fresh_cluster())
+            case "written":
+                self._to(NoArgs, args)
+                await self._hooks.written()
+                return {}
             case "options":
                 return {"options": self._deck.run.options, "held": self._hooks.held}
             case "select":

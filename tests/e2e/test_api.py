@@ -62,6 +62,13 @@ def test_what_is_added_runs_and_tells_its_results(used: Deck) -> None:
     assert "echo acc=0.9" in Path(used.file).read_text()
 
 
+def test_when_waiting_is_over_the_results_tell_how_long_each_task_took(used: Deck) -> None:
+    names = used.add_all(NewTask(f"echo {number}", gpus=0) for number in range(4))
+    used.wait(timeout_s=60)
+    told = used.results(*names, metrics=["duration_s"])
+    assert [{*result.values} for result in told] == [{"duration_s"}] * 4
+
+
 def test_a_metric_that_no_task_has_is_refused_once_one_has_ended_and_the_nearest_is_named(used: Deck) -> None:
     assert [result.values for result in used.results(metrics=["ac"])] == [{}]
     used.start()

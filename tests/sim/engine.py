@@ -257,6 +257,7 @@ class SimEngine:
                 select=lambda names: self._live.select(names),
                 variables=dict[str, str],
                 taken=self._loop.taken,
+                written=self._loop.taken,
                 clients=lambda: 1,
             ),
         )  # fmt: skip
