@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -38,12 +38,6 @@ from .worker import Worker
 _T = TypeVar("_T")
 QUIET_S = 0.01
 QUIET_TRIES = 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    plan: FilePlan
-    deck: Deck
 
 
 class HasStartedError(Exception):
@@ -73,15 +67,15 @@ class Applier:
         try:
             count = self._opened.journal.count
             await self.written()
-            drafted = await self._worker(lambda: self._draft(reading, count))
+            plan, new = await self._worker(lambda: self._draft(reading, count))
             before = await self._worker(lambda: handover.kept_file(self._opened.state.path))
             with self._kept_for_the_next(before or b""):
-                kept = await self._keep(drafted.deck, reading.file)
+                kept = await self._keep(new, reading.file)
                 self._refuse()
                 if any(task.name in choices.waiting for task in self._opened.deck.active.values()):
                     raise HasStartedError
                 self._hearing = None
-                return self._swap(reading, drafted, tail, kept, choices, swapped)
+                return self._swap(reading, plan, new, tail, kept, choices, swapped)
         finally:
             self._hearing = None
 
@@ -122,7 +116,7 @@ class Applier:
 
     # -- in the helper thread -----------------------------------------------------------------------------------------
 
-    def _draft(self, reading: Reading, count: int) -> _Draft:
+    def _draft(self, reading: Reading, count: int) -> tuple[FilePlan, Deck]:
         opened, old = self._opened, self._opened.deck
         plan = make_plan(old, opened.file, reading.file, reading.digest, reading.later)
         settings = settings_for_now(old.settings, reading.file.settings, reading.later)
@@ -134,7 +128,7 @@ class Applier:
         draft(old, new, islice(opened.journal.load(), count), self._look)
         if reading.options is not None and reading.options.only != decode(opened.options).only:
             refuse_left_out_needs(new, reading.options)
-        return _Draft(plan, new)
+        return plan, new
 
     def _look(self, new: Deck) -> None:
         """What only the log folder tells of tasks that the journal does not know."""
@@ -178,17 +172,17 @@ class Applier:
     def _swap(
         self,
         reading: Reading,
-        drafted: _Draft,
+        plan: FilePlan,
+        new: Deck,
         tail: Sequence[Fact],
         kept: Sequence[Kept],
         choices: Choices,
         swapped: Callable[[], None],
     ) -> Applied:
         began = time.perf_counter()
-        opened, plan = self._opened, drafted.plan
-        wanted = _Wanted(opened.deck, plan, choices)
-        after = wanted.after(reading)
-        swap(self._loop.core, drafted.deck, tail, kept, host.boottime_s())
+        opened = self._opened
+        after = _Wanted(opened.deck, plan, choices).after(reading)
+        swap(self._loop.core, new, tail, kept, host.boottime_s())
         opened.file = reading.file
         opened.gpus = replace(opened.gpus, chosen=reading.chosen)
         applied = Applied(plan, after.rerun, after.restart, after.accept)

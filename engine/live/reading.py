@@ -43,12 +43,8 @@ class Reading:
     """The run options that hold from now on, where they are others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A task with values in the place of the file's."""
-
-    before: TaskSpec
-    now: TaskSpec
+Given = tuple[TaskSpec, TaskSpec]
+"""A task as it was, and with values in the place of the file's."""
 
 
 def refuse_clashes(tasks: Sequence[TaskSpec], names: Collection[str]) -> None:

@@ -320,9 +320,9 @@ class Requests:
         changed = await self._hooks.give(values, args.dry_run)
         await self._hooks.taken()
         found: dict[str, Any] = {}
-        for name, each in changed.items():
-            after = self._attempts.planner.command(self._deck.by_name[name], each.now)
-            differs = changes(each.before.work, each.now.work)
+        for name, (was, now) in changed.items():
+            after = self._attempts.planner.command(self._deck.by_name[name], now)
+            differs = changes(was.work, now.work)
             found[name] = {"before": told[name], "after": after, "changes": differs}
         return found
 
