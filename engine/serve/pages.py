@@ -45,18 +45,10 @@ class FailuresArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def failures(deck: Deck, args: FailuresArgs, paths: Paths, index_of: Mapping[str, int]) -> Failures:
     """*index_of*: GPUs by UUID."""
-    total = 0
-    newest: list[Task] = []
-    for start in range(0, len(deck.tasks), AT_ONCE):
-        failed = [task for task in deck.tasks[start : start + AT_ONCE] if isinstance(task.phase, Failed)]
-        total += len(failed)
-        newest = nlargest(args.limit, (*newest, *failed), key=_last_end)
-        await asyncio.sleep(0)
-    told: list[Failure] = []
-    for start in range(0, len(newest), _TOLD_AT_ONCE):
-        told += (failure_of(task, paths, index_of) for task in newest[start : start + _TOLD_AT_ONCE])
-        await asyncio.sleep(0)
-    return Failures(total=total, failures=told)
+    failed = [task async for task in in_turns(deck.tasks) if isinstance(task.phase, Failed)]
+    newest = nlargest(args.limit, failed, key=_last_end)
+    told = [failure_of(task, paths, index_of) async for task in in_turns(newest, _TOLD_AT_ONCE)]
+    return Failures(total=len(failed), failures=told)
 
 
 def _last_end(task: Task) -> float:
@@ -200,7 +192,7 @@ class Graphs:
 
     async def _count(self) -> dict[_Box, Counter[str]]:
         counts: dict[_Box, Counter[str]] = {}
-        async for task in _in_turns(self._deck.tasks):
+        async for task in in_turns(self._deck.tasks):
             if task.selected:
                 counts.setdefault(_box(task), Counter())[NAMES[type(task.phase)]] += 1
         return counts
@@ -236,9 +228,9 @@ def _box(task: Task) -> _Box:
     return task.spec.group, task.spec.round, task.spec.entry
 
 
-async def _in_turns(items: Sequence[_Item]) -> AsyncIterator[_Item]:
+async def in_turns(items: Sequence[_Item], at_once: int = AT_ONCE) -> AsyncIterator[_Item]:
     """With a turn of the loop for others after each portion."""
-    for start in range(0, len(items), AT_ONCE):
-        for item in items[start : start + AT_ONCE]:
+    for start in range(0, len(items), at_once):
+        for item in items[start : start + at_once]:
             yield item
         await asyncio.sleep(0)

@@ -27,7 +27,7 @@ from ..taskfile.kinds import refuse_own
 from ..taskfile.problems import BadValueError
 from .cluster_rows import hour
 from .details import changes, details_of
-from .pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
+from .pages import FailuresArgs, Graphs, TimelineArgs, failures, in_turns, timeline
 from .requested import (
     GpuArgs,
     NoArgs,
@@ -202,12 +202,7 @@ class Requests:
     async def _in_turns(self, names: Sequence[str], tell: Callable[[Task], _Told]) -> list[_Told]:
         """What is to be told of each task, without holding up the loop; of tasks that go meanwhile nothing."""
         self._tasks(names)
-        told: list[_Told] = []
-        for start in range(0, len(names), AT_ONCE):
-            now = map(self._deck.by_name.get, names[start : start + AT_ONCE])
-            told += [tell(task) for task in now if task is not None]
-            await asyncio.sleep(0)
-        return told
+        return [tell(task) async for name in in_turns(names, AT_ONCE) if (task := self._deck.by_name.get(name))]
 
     def _row(self, task: Task) -> Any:
         return msgspec.to_builtins(self._view.rows([task.index])[0])
