@@ -95,8 +95,7 @@ def _run(command: Command) -> int:
         if asks and not agreed(_question(command, chosen, behind), yes=command.flag("yes")):
             return told.declined()
         if command.flag("debug"):
-            simulated = connection.request("status")["head"]["simulated"]
-            more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
+            more["env"] = {**debug_env(chosen, simulated=connection.head().simulated), **more["env"]}
         names = [row.name for row in chosen]
         told.env = masked_env(more.get("env", {}).items())
         if verb == "retry" and not more["set"]:
@@ -139,7 +138,7 @@ def _hint(verb: str, connection: Connection, place: Place) -> None:
             place.tell_edits(connection)
         return
     with contextlib.suppress(Gone):  # all is done and told
-        if connection.request("status")["head"].get("file_plan"):
+        if connection.head().file_plan:
             kept = "`gpudeck apply --keep` applies that and keeps the results of changed tasks"
             place.say(f"the task file has changed: {kept}")
 

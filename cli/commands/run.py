@@ -162,7 +162,6 @@ def last_words(row: TaskRow) -> str:
 ENGINES = 5
 """So many engines may be lost under one run before something is taken to be wrong."""
 BROKEN_PIPE = 141
-_DRAIN_S = 0.001
 _LOOK_S = 0.02
 """A terminal is there, and a row settled, within some hundredths of a second."""
 
@@ -248,8 +247,7 @@ class Follower:
             most_s = _LOOK_S if more and self._terminal else 0 if more else TELL_S if waits else None
             self._writes.wait([connection.fileno(), self._asked.fileno()], most_s)
             self._asked.clear()
-            for _ in connection.messages(_DRAIN_S):
-                pass
+            connection.drain()
 
     def _show(self, row: TaskRow) -> bool:
         if row.attempt and row.needs_gpus and not row.gpus and not self._warned:

@@ -38,8 +38,10 @@ def run(command: Command) -> int:
         print("nothing was done")
         return 1
     with place.start(takeover=True) as connection:
-        counts = connection.request("status")["head"]["counts"]
-    parts = [f"{counts[name]} {name}" for name in ("running", "queued", "waiting", "failed") if counts[name]]
+        counts = connection.head().counts
+    parts = [
+        f"{count} {name}" for name in ("running", "queued", "waiting", "failed") if (count := getattr(counts, name))
+    ]
     print(f"taken over: {', '.join(parts) or 'nothing is left to run'}")
     return 0
 

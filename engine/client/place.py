@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-import msgspec
-
 from ... import __version__
 from ..adapters.state.folder import load_environment
 from ..command import Command
@@ -16,7 +14,6 @@ from ..decks.options import Purpose, changed, decode, refuse_other
 from ..decks.states import find_state
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..hints import Hints
-from ..protocol.wire import DeckHead
 from ..protocol.words import barred_text
 from ..taskfile.options import RunOptions
 from ..text import field_text, printable
@@ -91,7 +88,7 @@ class Place:
                 warn=self.say,
             )
             if purpose == "note":
-                halted = connection.request("status")["head"].get("halted")
+                halted = connection.head().halted
                 goes_on = "`gpudeck unpause` goes on" if halted else "`gpudeck start` runs the deck"
                 self.say(f"no task runs, and nothing starts now: {goes_on}")
             elif not quiet:
@@ -106,7 +103,7 @@ class Place:
 
     def tell_what_bars(self, connection: Connection) -> None:
         """A line where the deck starts nothing of what waits."""
-        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        head = connection.head()
         if head.paused:
             self.say(f"{field_text(head.paused)}, nothing starts: `gpudeck unpause` starts tasks again")
         elif head.halted:

@@ -15,7 +15,6 @@ from ..protocol.states import ENDED
 from ..protocol.wire import TaskRow
 from ..runs.engines import TELL_S, WAITS, Asked, Engines, Wait
 
-_DRAIN_S = 0.001
 _ENGINES = 5
 """So many may be lost under one trial before something is taken to be wrong."""
 _LAST_LINES = 8
@@ -98,8 +97,7 @@ class Trials:
                 self._tell_cpu(row)
             select.select([connection, self._asked], [], [], TELL_S if row.state in WAITS else None)
             self._asked.clear()
-            for _ in connection.messages(_DRAIN_S):
-                pass
+            connection.drain()
 
     def _tell_cpu(self, row: TaskRow) -> None:
         if row.needs_gpus and not row.gpus and not self._on_cpu:
