@@ -116,14 +116,7 @@ def _deck(command: Command) -> int:
     head, gpus = found.head(), found.gpus()
     cluster = cluster_of(found, head)
     if command.flag("json"):
-        print_json(
-            {
-                "deck": head.deck,
-                "engine": found.engine,
-                "gpus": [plain(gpu) for gpu in gpus],
-                "cluster": None if cluster is None else plain(cluster),
-            }
-        )
+        print_json({"deck": head.deck, "engine": found.engine, "gpus": plain(gpus), "cluster": plain(cluster)})
         return 0
     screen = out(command, place.hints)
     lines = _lines(gpus, screen) if gpus else []

@@ -15,19 +15,8 @@ from ..adapters.processes.proc import stat
 from ..adapters.state.lock import Holder
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..protocol.picture import Picture, folded
-from ..protocol.wire import (
-    PORTION,
-    BadFrameError,
-    Bye,
-    DeckHead,
-    Hello,
-    Reply,
-    Request,
-    TaskRow,
-    ToClient,
-    decode,
-    encode,
-)
+from ..protocol.rows import DeckHead, TaskRow
+from ..protocol.wire import PORTION, BadFrameError, Bye, Hello, Reply, Request, ToClient, decode, encode
 
 HELLO_S = 2.0
 """An engine that does not greet within this time is frozen or stuck."""
