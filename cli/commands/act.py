@@ -25,7 +25,7 @@ from ...engine.typed import pairs_of, variables_of
 from .look import LiveLook, Look, nobody
 from .rows import is_text
 from .screen import agreed, print_json
-from .stop import Undone, alone
+from .stop import end_again
 
 if TYPE_CHECKING:
     from ...engine.serve.offline import OfflineLook
@@ -80,7 +80,9 @@ def _run(command: Command) -> int:
         _await_ends(connection, found.ended_unseen)
         if verb == "retry" and (new := len(found.never_ran)):
             place.say(f"{plural(new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
-    with connection, alone(place, connection) if started else contextlib.nullcontext(Undone()) as undone:
+    with connection, contextlib.ExitStack() as undo:
+        if started:
+            undo.callback(end_again, place, connection)
         names: list[str] = connection.request("select", select=words)
         if not names:
             return told.nobody(words)
@@ -102,7 +104,7 @@ def _run(command: Command) -> int:
             told.edited(_edited(LiveLook(connection), chosen, env=bool(more["env"])))
         if more.get("set"):
             told.will_be(connection.request(verb, tasks=names, **more, dry_run=True)["given"])
-        undone.so = False
+        undo.pop_all()
         reply = connection.request(verb, tasks=names, **more)
         told.given(reply.get("given", {}))
         note = reply.get("note", "")
