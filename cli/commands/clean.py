@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from ...engine.adapters.processes import record
 from ...engine.adapters.state.folder import StateDir
@@ -36,12 +37,12 @@ def run(command: Command) -> int:
     says no or something could not be removed. Raises DeckError."""
     given, as_json, dry_run = command.given, command.flag("json"), command.flag("dry_run")
     older_s, keep_last = option_s("--older-than", given.get("older_than")), given.get("keep_last")
-    wanted = Wanted(command.words, older_s, 1 if keep_last is None else keep_last, command.flag("records"))
+    keep_last, records = 1 if keep_last is None else keep_last, command.flag("records")
     offline = open_offline(task_file(command), command.options(), os.environ)
     if offline.broken:
         raise TaskFileError(offline.broken.splitlines())
     try:
-        plan = plan_clean(offline, wanted, now=time.time())
+        plan = plan_clean(offline, command.words, older_s, keep_last=keep_last, records=records)
     except OSError as error:
         raise UsageError(f"{error.filename or offline.file.settings.log_dir}: {error.strerror}") from error
     nothing = not plan.go and not plan.unneeded and not plan.copies.snapshots
@@ -238,18 +239,6 @@ UNNEEDED_S = 30 * 86400.0
 """How old a damaged journal must be, where nothing else is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to remove."""
-
-    selectors: Sequence[str] = ()
-    older_than_s: float | None = None
-    keep_last: int = 1
-    """Attempts of each task that stay, the newest; 0: none."""
-    records: bool = False
-    """Also what the state folder needs no more."""
-
-
 @dataclass(slots=True)
 class Plan:
     """What would go, and what stays although it was meant."""
@@ -280,19 +269,22 @@ class Plan:
         return files + sum(copy.files for copy in self.copies.snapshots)
 
 
-def plan_clean(offline: OfflineDeck, wanted: Wanted, *, now: float) -> Plan:
-    """Look at the log folder and the state folder. *now*: seconds since the epoch. Raises OSError and UsageError."""
-    plan = Plan(offline.file.settings.log_dir)
+def plan_clean(
+    offline: OfflineDeck, selectors: Sequence[str], older_s: float | None, *, keep_last: int, records: bool
+) -> Plan:
+    """Look at the log folder and the state folder. *older_s*: what is younger stays; None: of any age. *keep_last*: so
+    many attempts of each task stay, the newest. *records*: also what the state folder needs no more. Raises OSError and
+    UsageError."""
+    plan, now = Plan(offline.file.settings.log_dir), time.time()
     busy = running_logs()
-    names = [task.name for task in tasks_meant(offline, wanted.selectors)]
-    for name in names if wanted.selectors else [*names, *offline.gone]:
-        _plan_task(plan, offline, name, busy, wanted, now)
-    if wanted.records and offline.state is not None:
-        limit = now - (UNNEEDED_S if wanted.older_than_s is None else wanted.older_than_s)
+    names = [task.name for task in tasks_meant(offline, selectors)]
+    for name in names if selectors else [*names, *offline.gone]:
+        _plan_task(plan, offline, name, busy, inf if older_s is None else now - older_s, keep_last)
+    if records and offline.state is not None:
+        limit = now - (UNNEEDED_S if older_s is None else older_s)
         plan.unneeded = unneeded_in(offline.state, limit, None if offline.damage else offline.journal.tokens)
-    if not wanted.selectors and offline.state is not None and not offline.damage:
-        limit = now if wanted.older_than_s is None else now - wanted.older_than_s
-        plan.copies = plan_removal(offline.state.path, _unfinished(offline), limit)
+    if not selectors and offline.state is not None and not offline.damage:
+        plan.copies = plan_removal(offline.state.path, _unfinished(offline), now - (older_s or 0.0))
     return plan
 
 
@@ -304,12 +296,7 @@ def _unfinished(offline: OfflineDeck) -> set[str]:
 
 
 def _plan_task(
-    plan: Plan,
-    offline: OfflineDeck,
-    name: str,
-    busy: frozenset[str],
-    wanted: Wanted,
-    now: float,
+    plan: Plan, offline: OfflineDeck, name: str, busy: frozenset[str], limit_wall: float, keep_last: int
 ) -> None:
     folder, journal = offline.logs.folder(name), offline.journal
     found, others = attempts_in(plan.log_dir, folder, name)
@@ -317,9 +304,9 @@ def _plan_task(
     numbers = sorted(number for number in found if _is_own(offline, folder, name, number))
     plan.strange += len(found) - len(numbers)
     real = os.path.realpath(folder) if busy else folder
-    for number in numbers[: max(0, len(numbers) - wanted.keep_last)]:
+    for number in numbers[: max(0, len(numbers) - keep_last)]:
         left = found[number]
-        if wanted.older_than_s is not None and left.newest_wall > now - wanted.older_than_s:
+        if left.newest_wall > limit_wall:
             continue
         end = journal.ends.get((name, number))
         log = f"{real}/attempt-{number}.log"
