@@ -21,7 +21,7 @@ from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.logs.files import AttemptPaths, LogFolder
 from ...engine.protocol.states import ACTIVE, DONE, ENDED
 from ...engine.protocol.wire import TaskRow
-from ...engine.runs.engines import TELL_S, WAITS, Asked, Engines, Wait
+from ...engine.runs.engines import MOST_LOST, TELL_S, WAITS, Asked, Engines, Wait
 from ...engine.runs.wanted import Wanted, wanted_of
 from ...engine.taking import take_places
 from ...engine.taskfile.placeholders import escaped
@@ -130,8 +130,6 @@ def _silent(_: str) -> None:
 TIMED_OUT = 124
 """As timeout(1) has it."""
 _SPAWN = (126, 127)
-_OWN = ("ok", "exit", "oom", "signal")
-"""Ends whose exit code is the command's."""
 
 
 def exit_of(row: TaskRow, asked: signal.Signals | None) -> int:
@@ -159,8 +157,6 @@ def last_words(row: TaskRow) -> str:
     return ""
 
 
-ENGINES = 5
-"""So many engines may be lost under one run before something is taken to be wrong."""
 BROKEN_PIPE = 141
 _LOOK_S = 0.02
 """A terminal is there, and a row settled, within some hundredths of a second."""
@@ -201,7 +197,7 @@ class Follower:
     def follow(self, connection: Connection) -> int:
         """Returns the exit code. Raises EngineUnavailableError where it will not be known."""
         try:
-            for _ in range(ENGINES):
+            for _ in range(MOST_LOST):
                 try:
                     with connection:
                         take_places(connection, [self._name] if self._now else [], self._say, self._asked.fileno())
@@ -234,7 +230,7 @@ class Follower:
                 return self._end(row)
             if row.state == "unknown":
                 raise EngineUnavailableError(f"what became of {self._name} cannot be proven; {self._where()}")
-            self._hand_on(connection)
+            self._asked.hand_on(connection, self._name, self._name, self._say)
             if self._terminal and row.state in ACTIVE and row.attempt > self._sat:
                 if (code := self._sit(row)) is not None:
                     return code
@@ -286,18 +282,6 @@ class Follower:
         if words := last_words(row):
             self._say(words)
         return exit_of(row, stopped_by)
-
-    # -- signals ------------------------------------------------------------------------------------------------------
-
-    def _hand_on(self, connection: Connection) -> None:
-        """The first one stops the run as its own Ctrl-C would, the next ones kill it."""
-        while self._asked.handled < self._asked.times:
-            if self._asked.handled == 0:
-                self._say(f"stopping {self._name}; once more kills it")
-                connection.request("cancel", tasks=[self._name])
-            else:
-                connection.request("kill", tasks=[self._name])
-            self._asked.handled += 1  # not before: an engine that is lost meanwhile has not done it
 
 
 class Output:
