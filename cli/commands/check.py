@@ -105,7 +105,7 @@ def _nowhere(file: DeckFile, environment: Mapping[str, str]) -> list[str]:
     tasks = _selected(file)
     on_slurm = file.settings.backend == "slurm"
     missing = look_for_programs(tasks, environment, here=not on_slurm)
-    found = [f"{each.task}: {each.text}: {each.remedy}" for each in missing if not each.later]
+    found = [f"{each.text}: {each.remedy}" for each in missing if each.level == "fail"]
     if any(task.extras.image or typed_client(task) for task in tasks):
         from ...engine.doctor.containers import check_containers  # asks docker and its like
 

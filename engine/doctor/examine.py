@@ -35,11 +35,7 @@ def check_programs(tasks: Sequence[TaskSpec], base: Mapping[str, str], *, here: 
         missing = within(_FILES_S, partial(look_for_programs, tasks, base, here=here))
     except TimeoutError:
         missing = []
-    for each in missing:
-        kind = warn if each.later else fail
-        yield kind("command", f"{each.task}: {each.text}", each.remedy)
-    if not missing:
-        yield ok("command", "programs and scripts that the commands name are there")
+    yield from missing or [ok("command", "programs and scripts that the commands name are there")]
 
 
 _LIMIT_S = 300.0

@@ -140,7 +140,8 @@ def test_more_workers_than_cores_are_warned_of_with_how_many_fit(tmp_path: Path)
 
 
 def missing(tmp_path: Path, text: str) -> list[tuple[str, bool]]:
-    return [(each.text, each.later) for each in look_for_programs(tasks_of(tmp_path, text), os.environ)]
+    found = look_for_programs(tasks_of(tmp_path, text), os.environ)
+    return [(each.text.partition(": ")[2], each.level == "warn") for each in found]
 
 
 def test_programs_and_scripts_that_are_not_there_are_named_once_an_entry(tmp_path: Path):
