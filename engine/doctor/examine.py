@@ -191,7 +191,7 @@ def _host(scene: _Scene) -> Iterator[Finding]:
     if scene.cluster:
         yield from _cluster(subject.tasks, settings.log_dir, settings.max_submitted, scene.environ)
     else:
-        yield slurm.check_slurm(slurm.look_for_slurm(scene.environ))
+        yield slurm.check_slurm(slurm.caller(scene.environ))
 
 
 def _places(scene: _Scene) -> list[isolation.Place]:

@@ -349,33 +349,12 @@ def _any(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-_LIMIT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Slurm:
-    version: Ended
-    """`sbatch --version`."""
-    controller: Ended
-    """`squeue` for our own jobs: the controller has to answer it."""
-
-
-def look_for_slurm(environ: Mapping[str, str]) -> Slurm | None:
-    """None: there is no sbatch."""
-    path = environ.get("PATH")
-    sbatch, squeue = (shutil.which(name, path=path) for name in ("sbatch", "squeue"))
-    if sbatch is None:
-        return None
-    root = os.path.abspath(os.sep)
-    version = run([sbatch, "--version"], env=environ, cwd=root, limit_s=_LIMIT_S)
-    asked = [squeue or "squeue", "-h", "-u", str(os.getuid()), "-o", "%i"]
-    return Slurm(version, run(asked, env=environ, cwd=root, limit_s=_LIMIT_S))
-
-
-def check_slurm(slurm: Slurm | None) -> Finding:
-    if slurm is None:
+def check_slurm(call: Call) -> Finding:
+    """Where tasks run on this box."""
+    if shutil.which("sbatch", path=call.env.get("PATH")) is None:
         return ok("Slurm", "not found")
-    text = slurm.version.out.strip() or "sbatch"
-    if slurm.controller.code != 0:
-        return warn("Slurm", f"found: {text}; squeue: {slurm.controller.how}", "ask whoever runs the cluster")
+    text = call("sbatch", "--version").out.strip() or "sbatch"
+    queue = call("squeue", "-h", "-u", str(os.getuid()), "-o", "%i")  # the controller has to answer it
+    if queue.code != 0:
+        return warn("Slurm", f"found: {text}; squeue: {queue.how}", _ASK)
     return ok("Slurm", f"found: {text}, its controller answers")

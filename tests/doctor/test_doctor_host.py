@@ -16,6 +16,7 @@ from tests.inside.doctor import (
     Limits,
     Logout,
     Ports,
+    caller,
     check_disk,
     check_kernel,
     check_load,
@@ -26,7 +27,6 @@ from tests.inside.doctor import (
     host_look,
     load,
     look_for_programs,
-    look_for_slurm,
     workers_in,
 )
 from tests.inside.doctor import host_checks_check_limits as check_limits
@@ -280,14 +280,13 @@ def test_what_is_there_or_cannot_be_known_is_not_complained_about(tmp_path: Path
 
 
 def test_slurm_is_found_and_one_that_does_not_answer_is_no_failure(tmp_path: Path):
-    assert look_for_slurm({"PATH": str(tmp_path)}) is None
-    assert check_slurm(None).level == "ok"
+    assert check_slurm(caller({"PATH": str(tmp_path)})).text == "not found"
     for name, text in (("sbatch", "echo slurm 22.05.8"), ("squeue", "exit 0")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    found = check_slurm(look_for_slurm({"PATH": f"{tmp_path}:/bin"}))
+    found = check_slurm(caller({"PATH": f"{tmp_path}:/bin"}))
     assert (found.level, found.text) == ("ok", "found: slurm 22.05.8, its controller answers")
     (tmp_path / "squeue").write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2; exit 1\n")
-    found = check_slurm(look_for_slurm({"PATH": f"{tmp_path}:/bin"}))
+    found = check_slurm(caller({"PATH": f"{tmp_path}:/bin"}))
     assert found.level == "warn"
     assert "Unable to contact slurm controller" in found.text

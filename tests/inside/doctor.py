@@ -45,7 +45,6 @@ from gpudeck.engine.doctor.slurm import (
     check_times,
     config_of,
     look,
-    look_for_slurm,
     times_of,
     wishes,
 )
