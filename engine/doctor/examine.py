@@ -24,7 +24,7 @@ from .child import Ended, run
 from .containers import check_containers
 from .finding import Finding, fail, ok, warn
 from .slurm_trial import check_trial, try_job
-from .subject import Chosen, Interpreter, Subject, check_given, choose_gpus, given_gpus, task_name
+from .subject import Interpreter, Subject, check_given, choose_gpus, task_name
 
 _FILES_S = 5.0
 
@@ -72,7 +72,10 @@ class _Scene:
 
     subject: Subject
     gpus: cards.Gpus
-    chosen: Chosen
+    chosen: tuple[GpuInfo, ...]
+    """Of the box, those that tasks get; or none,"""
+    trouble: str
+    """and why they cannot be had."""
     environ: Mapping[str, str]
     ranks: int
     inside: bool
@@ -83,7 +86,7 @@ class _Scene:
     def visible(self, gpus: Sequence[GpuInfo]) -> str:
         """The CUDA_VISIBLE_DEVICES of a task on these GPUs."""
         inherited = self.environ.get("CUDA_VISIBLE_DEVICES")
-        return cuda_visible_devices([gpu.uuid for gpu in gpus], self.chosen.inventory, inherited=inherited)
+        return cuda_visible_devices([gpu.uuid for gpu in gpus], self.gpus.inventory, inherited=inherited)
 
     def is_first(self, python: Interpreter) -> bool:
         return python is self.subject.interpreters[0]
@@ -97,9 +100,10 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
         yield _task_file(subject)
     cluster = subject.settings.backend == "slurm" and not inside
     gpus = cards.look_at(subject.settings, environ)
-    chosen = _chosen(subject, gpus, environ, inside=inside, cluster=cluster)
-    scene = _Scene(subject, gpus, chosen, environ, ranks, inside, cluster)
-    if not cluster:  # its GPUs are elsewhere
+    none = (), ""  # those of a cluster are elsewhere
+    chosen, trouble = none if cluster else choose_gpus(subject.settings, gpus.inventory, environ, inside=inside)
+    scene = _Scene(subject, gpus, chosen, trouble, environ, ranks, inside, cluster)
+    if not cluster:
         yield from _gpus(scene)
     for python in subject.interpreters:
         yield from _python(scene, python)
@@ -109,12 +113,6 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
         yield from check_programs(subject.tasks, base, here=not scene.cluster)
         yield from check_containers(subject.tasks, subject.settings, base)
         yield from run_own(subject.file, subject.interpreters[0])
-
-
-def _chosen(subject: Subject, gpus: cards.Gpus, environ: Mapping[str, str], *, inside: bool, cluster: bool) -> Chosen:
-    if cluster:
-        return Chosen(gpus.inventory)
-    return given_gpus(gpus, environ) if inside else choose_gpus(subject.settings, gpus.inventory, environ)
 
 
 def _task_file(subject: Subject) -> Finding:
@@ -132,23 +130,23 @@ def _gpus(scene: _Scene) -> Iterator[Finding]:
     gpus, chosen, subject = scene.gpus, scene.chosen, scene.subject
     yield from cards.check_driver(gpus)
     if scene.inside:
-        yield from check_given(gpus, chosen, scene.environ)
+        yield from check_given(gpus, chosen, scene.trouble, scene.environ)
     else:
         gpu_tasks = any(task.resources.gpus != 0 for task in subject.tasks)
-        yield cards.check_detection(gpus, chosen.gpus, chosen.trouble, gpu_tasks=gpu_tasks)
-    yield from cards.check_cards(gpus, chosen.gpus, subject.settings)
-    yield from cards.check_models(chosen.gpus)
-    yield from cards.check_links(chosen.gpus)
+        yield cards.check_detection(gpus, chosen, scene.trouble, gpu_tasks=gpu_tasks)
+    yield from cards.check_cards(gpus, chosen, subject.settings)
+    yield from cards.check_models(chosen)
+    yield from cards.check_links(chosen)
     yield from cards.check_mig(gpus)
     yield from cards.check_persistence(gpus)
-    yield from cards.check_memory(gpus, chosen.gpus)
+    yield from cards.check_memory(gpus, chosen)
 
 
 def _python(scene: _Scene, python: Interpreter) -> Iterator[Finding]:
     """What one interpreter can do; isolation is proven with the first."""
     subject = scene.subject
     imports = subject.file.own_checks.imports if subject.file is not None else ()
-    real = [gpu for gpu in scene.chosen.gpus if not gpu.simulated] if python.gpu_tasks or not python.tasks else []
+    real = [gpu for gpu in scene.chosen if not gpu.simulated] if python.gpu_tasks or not python.tasks else []
     seeing = python if scene.inside else python.seeing(scene.visible(real))
     ended = inside_python.look_inside(seeing, imports, _values(subject))
     gangs = any(task.resources.gpus not in (0, 1) for task in subject.tasks)
@@ -183,7 +181,7 @@ def _host(scene: _Scene) -> Iterator[Finding]:
         yield host.check_shared_memory(host.disk("/dev/shm"))
     yield from host.check_limits(host.limits())
     if not scene.cluster:
-        yield host.check_load(subject.tasks, settings, len(scene.chosen.gpus), cores())
+        yield host.check_load(subject.tasks, settings, len(scene.chosen), cores())
     yield host.check_logout(host.logout())
     if not scene.cluster:
         yield from host.check_ports(host.ports())
@@ -195,9 +193,9 @@ def _host(scene: _Scene) -> Iterator[Finding]:
 
 
 def _places(scene: _Scene) -> list[isolation.Place]:
-    if not scene.chosen.gpus:
+    if not scene.chosen:
         return [isolation.Place(f"CPU {number}", "") for number in range(_MOST_ON_CPU)]
-    return [_place(scene, gpu) for gpu in scene.chosen.gpus]
+    return [_place(scene, gpu) for gpu in scene.chosen]
 
 
 def _place(scene: _Scene, gpu: GpuInfo) -> isolation.Place:
