@@ -56,21 +56,14 @@ class SlurmFacts:
     """How long a job may last, seconds by partition; those without a limit are not in it."""
     most_submitted: int | None = None
     """Jobs that the user may have in the queue and running, the least that any QOS or association says."""
-    associations: tuple[Association, ...] | None = None
-    """None: nobody keeps accounts here, or the user has no name to keep them under."""
+    associations: Mapping[str, Sequence[str]] | None = None
+    """Accounts that the user may submit to, each with its QOS. None: nobody keeps accounts here, or the user has
+    no name to keep them under."""
 
     def number(self, name: str) -> int | None:
         """Of the configuration: "300 sec" is 300."""
         word = self.config.get(name, "").split()[:1]
         return int(word[0]) if word and word[0].isdecimal() else None
-
-
-@dataclass(frozen=True, slots=True)
-class Association:
-    """What the user may submit to."""
-
-    account: str
-    qos: tuple[str, ...]
 
 
 def caller(environ: Mapping[str, str]) -> Call:
@@ -137,10 +130,12 @@ def _whose(call: Call, config: Mapping[str, str]) -> tuple[str, ...]:
     return (f"user={login}", f"cluster={config.get('ClusterName', '')}") if login else ()
 
 
-def associations_of(lines: Sequence[str]) -> tuple[Association, ...]:
+def associations_of(lines: Sequence[str]) -> dict[str, list[str]]:
     """ "physics|normal,long" lines."""
-    pairs = [line.partition("|") for line in lines if line.strip()]
-    return tuple([Association(name, tuple(filter(None, qos.strip("|").split(",")))) for name, _, qos in pairs])
+    found: dict[str, list[str]] = {}
+    for name, _, qos in (line.partition("|") for line in lines if line.strip()):
+        found.setdefault(name, []).extend(filter(None, qos.strip("|").split(",")))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +282,8 @@ def check_account(facts: SlurmFacts, wanted: Sequence[Wish]) -> Iterator[Finding
     """What accounting lets the user submit to; nothing where nobody keeps accounts."""
     if facts.associations is None or not wanted:
         return
-    accounts = list(dict.fromkeys(each.account for each in facts.associations))
-    qos = list(dict.fromkeys(name for each in facts.associations for name in each.qos))
+    accounts = list(facts.associations)
+    qos = list(dict.fromkeys(name for names in facts.associations.values() for name in names))
     strict = "associations" in facts.config.get("AccountingStorageEnforce", "")
     say = fail if strict else warn
     wrong = list(dict.fromkeys(wish.account for wish in wanted if wish.account and wish.account not in accounts))

@@ -10,7 +10,6 @@ import pytest
 from tests.inside.doctor import (
     FAILED,
     NEEDED,
-    Association,
     SlurmFacts,
     Trial,
     Wish,
@@ -60,7 +59,7 @@ def cluster(tmp_path: Path) -> str:
 
 
 def test_accounts_are_looked_up_by_the_users_name(cluster: str) -> None:
-    assert look(caller({"PATH": cluster})).associations == (Association("physics", ("normal",)),)
+    assert look(caller({"PATH": cluster})).associations == {"physics": ["normal"]}
 
 
 def test_a_user_without_a_name_has_no_accounts_to_look_up(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:

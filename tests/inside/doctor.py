@@ -30,7 +30,6 @@ from gpudeck.engine.doctor.programs import look_for_programs
 from gpudeck.engine.doctor.python import Launched, Wanted, check_python, check_ranks, has_torch, launch, look_inside
 from gpudeck.engine.doctor.slurm import (
     NEEDED,
-    Association,
     SlurmFacts,
     Wish,
     associations_of,
