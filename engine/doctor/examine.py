@@ -170,7 +170,7 @@ def _distributed(scene: _Scene, python: Interpreter, real: Sequence[GpuInfo]) ->
         text = f"{plural(len(idle), 'idle GPU')} for {scene.ranks} ranks: tried on the CPU"
         yield warn("distributed", text, remedy)
     visible = scene.visible(idle[: scene.ranks]) if len(idle) >= scene.ranks else ""
-    yield from inside_python.check_ranks(inside_python.launch(python, scene.ranks, visible))
+    yield from inside_python.check_ranks(*inside_python.launch(python, scene.ranks, visible))
 
 
 def _host(scene: _Scene) -> Iterator[Finding]:

@@ -221,44 +221,25 @@ def check_kernel(missing: Sequence[str]) -> Finding:
 _WORKERS = re.compile(r"""(?:^|[\s"'.-])(?:num[-_]workers|dataloader[-_]num[-_]workers|workers)[\s="']+(\d{1,4})\b""")
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Of the tasks that ask for the most."""
-
-    task: str
-    at_once: int
-    """Tasks like it that may run together."""
-    processes: int
-    """That each starts."""
-    workers: int
-    """Data loader workers that each of these starts."""
-
-    @property
-    def total(self) -> int:
-        return self.at_once * self.processes * self.workers
-
-
 def check_load(tasks: Sequence[TaskSpec], settings: DeckSettings, gpus: int, cores: int) -> Finding:
     name = "cores"
-    loads = [load for load in (_load(task, tasks, settings, gpus, cores) for task in tasks) if load is not None]
+    named = [(task, workers) for task in tasks if (workers := workers_in(task))]
+    loads = [(_at_once(task, tasks, settings, gpus, cores), workers, task.name) for task, workers in named]
     if not loads:
         return ok(name, f"{cores} for tasks; no command names its data loader workers")
-    top = max(loads, key=lambda load: load.total)
-    processes = top.at_once * top.processes
-    text = f"{cores} for {top.total} data loader workers: {processes} × {top.workers} with tasks like {top.task}"
-    if top.total > cores:
+    processes, workers, task = max(loads, key=lambda load: load[0] * load[1])
+    text = f"{cores} for {processes * workers} data loader workers: {processes} × {workers} with tasks like {task}"
+    if processes * workers > cores:
         most = max(1, cores // processes)
         return warn(name, text, f"at most {most} a process, or fewer slots_per_gpu")
     return ok(name, text)
 
 
-def _load(task: TaskSpec, tasks: Sequence[TaskSpec], settings: DeckSettings, gpus: int, cores: int) -> Load | None:
-    workers = workers_in(task)
-    if not workers:
-        return None
+def _at_once(task: TaskSpec, tasks: Sequence[TaskSpec], settings: DeckSettings, gpus: int, cores: int) -> int:
+    """Processes of all tasks like it that may run together."""
     alike = sum(other.entry == task.entry for other in tasks)
     at_once = max(1, min(alike, task.resources.max_parallel or alike, _places(task, settings, gpus, cores)))
-    return Load(task.name, at_once, task.extras.nproc or _processes(task, gpus), workers)
+    return at_once * (task.extras.nproc or _processes(task, gpus))
 
 
 def workers_in(task: TaskSpec) -> int:

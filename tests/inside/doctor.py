@@ -27,7 +27,7 @@ from gpudeck.engine.doctor.host import (
 from gpudeck.engine.doctor.host import check_limits as host_checks_check_limits
 from gpudeck.engine.doctor.isolation import Place, check_isolation, look_from_each
 from gpudeck.engine.doctor.programs import look_for_programs
-from gpudeck.engine.doctor.python import Launched, Wanted, check_python, check_ranks, has_torch, launch, look_inside
+from gpudeck.engine.doctor.python import Wanted, check_python, check_ranks, has_torch, launch, look_inside
 from gpudeck.engine.doctor.slurm import (
     NEEDED,
     SlurmFacts,
