@@ -13,7 +13,7 @@ from ...engine.attempts.container import typed_client
 from ...engine.attempts.environment import base_environment
 from ...engine.client.files import task_file
 from ...engine.command import Command
-from ...engine.core.spec import DeckFile, TaskSpec
+from ...engine.core.spec import DeckFile
 from ...engine.decks.gpus import gpus_for
 from ...engine.doctor.programs import look_for_programs
 from ...engine.errors import EngineUnavailableError, TaskFileError
@@ -54,7 +54,7 @@ def _check_json(path: str, options: RunOptions) -> int:
     except TaskFileError as error:
         print_json({**told, "problems": list(error.problems)})
         return error.exit_code
-    selected = len(file.tasks) if file.selected is None else len(file.selected)
+    selected = len(file.chosen)
     counts = {"tasks": len(file.tasks), "selected": selected, "entries": _entries(file), "rounds": _rounds(file)}
     print_json({**told, "sound": True, **counts})
     return 0
@@ -102,7 +102,7 @@ def _unset(file: DeckFile, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def _nowhere(file: DeckFile, environment: Mapping[str, str]) -> list[str]:
     """Folders, programs, scripts, images and partitions that tasks name and that are not there."""
-    tasks = _selected(file)
+    tasks = file.chosen
     on_slurm = file.settings.backend == "slurm"
     missing = look_for_programs(tasks, environment, here=not on_slurm)
     found = [f"{each.text}: {each.remedy}" for each in missing if each.level == "fail"]
@@ -128,7 +128,7 @@ def _beside(file: DeckFile) -> Iterable[str]:
         return ()
     from ...engine.decks.other_decks import OtherDecks  # reads journals: slow to load
 
-    return OtherDecks(file).at_work(_selected(file))
+    return OtherDecks(file).at_work(file.chosen)
 
 
 def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], DeckFile]) -> Iterator[str]:
@@ -151,10 +151,6 @@ def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], 
                 f"{file.shown}: [profile.{name}] has a log_dir of its own, and does other work with the outputs of "
                 f"{names_text(both, 1)}: give it outputs of its own, too"
             )
-
-
-def _selected(file: DeckFile) -> list[TaskSpec]:
-    return [spec for spec in file.tasks if file.selected is None or spec.name in file.selected]
 
 
 def _verdict(file: DeckFile) -> str:

@@ -253,7 +253,7 @@ def _plan_slurm(target: Target, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps([asdict(job) for job in jobs], indent=2))
         return 0
-    for line in [*target.warnings, *target.file.later, *unknown_partitions(target.selected)]:
+    for line in [*target.warnings, *target.file.later, *unknown_partitions(target.file.chosen)]:
         print(f"warning: {line}")
     print("\n".join(_text(jobs)))
     return 0
@@ -261,9 +261,9 @@ def _plan_slurm(target: Target, *, as_json: bool) -> int:
 
 def planned(target: Target) -> list[PlannedJob]:
     """All tasks, in file order. The values of secret variables are not shown. Raises OSError."""
-    selected, done = target.selected, target.done()
+    done = target.done()
     taken_up = {*target.journal.lasting, *(each.task for each in submitted(target.file, target.journal))}
-    waits = waits_of(selected, done=done)
+    waits = waits_of(target.file.chosen, done=done)
     jobs: list[PlannedJob] = []
     for spec in target.file.tasks:
         if spec.name not in waits:

@@ -58,10 +58,7 @@ class Subject:
     @property
     def tasks(self) -> Sequence[TaskSpec]:
         """Those that a start would run."""
-        if self.file is None:
-            return ()
-        chosen = self.file.selected
-        return [task for task in self.file.tasks if chosen is None or task.name in chosen]
+        return () if self.file is None else self.file.chosen
 
 
 def subject_of(file: str | None, options: RunOptions, environ: Mapping[str, str]) -> Subject:

@@ -10,7 +10,6 @@ from ..attempts.environment import Box
 from ..attempts.outputs import is_done
 from ..attempts.start_plan import Planner, StartPlan
 from ..core.effects import Launch
-from ..core.spec import TaskSpec
 from ..decks.cluster import passed_over_nodelists
 from ..decks.offline import OfflineDeck
 from ..decks.other_decks import OtherDecks
@@ -30,12 +29,6 @@ class Target:
         self._planner = Planner(found.deck, found.logs, _box(found.environment))
 
     @property
-    def selected(self) -> list[TaskSpec]:
-        """In file order."""
-        chosen = self.file.selected
-        return [spec for spec in self.file.tasks if chosen is None or spec.name in chosen]
-
-    @property
     def warnings(self) -> list[str]:
         """What is wrong with it and passed over."""
         return [*self.file.warnings, *passed_over_nodelists(self.file), *filter(None, [self._damage])]
@@ -43,7 +36,7 @@ class Target:
     def done(self) -> set[str]:
         """Tasks whose results are there, as a start would find; all are asked, for those that others need."""
         if not self.file.settings.skip_existing:
-            chosen = {spec.name for spec in self.selected}
+            chosen = {spec.name for spec in self.file.chosen}
             return {name for name in self._done() if name not in chosen}
         return self._done()
 
