@@ -19,6 +19,7 @@ from ..attempts.environment import base_environment
 from ..attempts.record import read_record
 from ..core.apply import derive
 from ..core.deck import Task
+from ..core.gpu_names import indices
 from ..core.spec import DeckSettings, alike
 from ..errors import TaskFileError
 from ..logs.files import AttemptPaths
@@ -133,8 +134,7 @@ class OfflineDeck:
     def gpus_of(self, task: Task) -> tuple[int, ...]:
         """Indices of the GPUs of a task's newest attempt, as far as they are known."""
         attempt = task.attempt() or (task.ended[-1] if task.ended else None)
-        uuids = () if attempt is None else attempt.gpus
-        return tuple(self.index_of[uuid] for uuid in uuids if uuid in self.index_of)
+        return () if attempt is None else indices(attempt.gpus, self.index_of)
 
     @cached_property
     def index_of(self) -> Mapping[str, int]:

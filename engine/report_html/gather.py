@@ -18,6 +18,7 @@ from ..core.deck import Task
 from ..core.events import RunEnded, RunStarted
 from ..core.explain import Explainer
 from ..core.flags import flags
+from ..core.gpu_names import indices
 from ..core.phases import NAMES, Attempt, Blocked, Ended, Failed
 from ..decks.offline import OfflineDeck
 from ..errors import UsageError
@@ -127,10 +128,9 @@ class Attempts:
         )
 
     def _gpus(self, told: Told, uuids: tuple[str, ...]) -> tuple[int, ...]:
-        index_of = self._offline.index_of
         if len(told.gpus) == len(uuids):
             return tuple(gpu.index for gpu in told.gpus)
-        return tuple(index_of[uuid] for uuid in uuids if uuid in index_of)
+        return indices(uuids, self._offline.index_of)
 
     def _read(self, name: str, number: int) -> tuple[Told, GpuHistory | None]:
         paths = self._offline.logs.paths(name, number, False)

@@ -13,6 +13,7 @@ import msgspec
 from ..core.deck import Deck, Task
 from ..core.explain import Explainer
 from ..core.gates import Gate, GateState
+from ..core.gpu_names import indices
 from ..core.phases import NAMES, Ended, Failed
 from ..logs.described import describe
 from ..logs.failure import hint_of
@@ -67,7 +68,7 @@ def failure_of(task: Task, paths: Paths, index_of: Mapping[str, int]) -> Failure
         reason="" if outcome is None else describe(outcome),
         hint="" if outcome is None else hint_of(outcome, task.spec),
         exit_code=None if outcome is None else outcome.exit_code,
-        gpus=() if last is None else tuple(index_of[uuid] for uuid in last.gpus if uuid in index_of),
+        gpus=() if last is None else indices(last.gpus, index_of),
         nodes=() if last is None else last.nodes,
         ended=0.0 if last is None else round(last.wall, 3),
         duration_s=0.0 if last is None else round(last.duration_s, 3),
@@ -117,7 +118,7 @@ def _ended(
             yield AttemptRow(
                 task=name,
                 attempt=ended.number,
-                gpus=_indices(ended.gpus, index_of),
+                gpus=indices(ended.gpus, index_of),
                 start=round(ended.wall - ended.duration_s, 3),
                 end=round(ended.wall, 3),
                 kind=ended.outcome.reason,
@@ -134,15 +135,11 @@ def attempts_of(deck: Deck, task: Task, args: TimelineArgs, index_of: Mapping[st
         yield AttemptRow(
             task=task.name,
             attempt=attempt.number,
-            gpus=_indices(attempt.gpus, index_of),
+            gpus=indices(attempt.gpus, index_of),
             start=round(attempt.wall, 3),
             run=deck.run.number,
             nodes=attempt.nodes,
         )
-
-
-def _indices(uuids: tuple[str, ...], index_of: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(index_of[uuid] for uuid in uuids if uuid in index_of)
 
 
 _Box = tuple[str, int, str]
