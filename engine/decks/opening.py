@@ -207,7 +207,7 @@ def _past(
     jobs = may_have_jobs(settings, told)
     if not (damage or jobs or has_forgotten(records, told)):
         return Past(state, facts, told, damage), ""
-    found = recover(
+    found, said = recover(
         settings.log_dir,
         records,
         settings.name,
@@ -216,15 +216,15 @@ def _past(
         results_too=bool(damage) or (jobs and takeover),
         options=options,
     )
-    if not found.facts:
+    if not found:
         return Past(state, facts, told, damage), ""
     written: SimpleQueue[Exception | None] = SimpleQueue()
-    journal.submit(found.facts, durable=True, done=written.put)
+    journal.submit(found, durable=True, done=written.put)
     error = written.get()
     if error is not None:
         raise EngineUnavailableError(f"{state.db} cannot be written: {error}") from error
-    facts += found.facts
-    return Past(state, facts, recorded(facts), damage), str(found)
+    facts += found
+    return Past(state, facts, recorded(facts), damage), said
 
 
 def _refuse_wrong_place(loaded: Loaded, given: RunOptions) -> None:
