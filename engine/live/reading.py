@@ -23,7 +23,6 @@ from ..decks.selection import standing_after, with_newcomers, with_running
 from ..errors import UsageError
 from ..ports import GpuInfo
 from ..taskfile.options import RunOptions
-from ..taskfile.select import Look
 from ..taskfile.source import Source, digest_of, read_source
 from .change import under
 
@@ -117,7 +116,9 @@ class Reader:
         opened = self._opened
         before = decode(opened.options)
         facts = self._history(options)
-        file = with_running(under(opened.file, options, self._look(facts)), recorded(facts))
+        file = with_running(
+            under(opened.file, options, standing_after(facts, opened.gpus.inventory.gpus)), recorded(facts)
+        )
         chosen, later = self._gpus(file.settings)
         if later and options.gpus != before.gpus:
             raise UsageError(
@@ -158,9 +159,6 @@ class Reader:
     def _history(self, options: RunOptions) -> Sequence[Fact]:
         """What a selection depends on; reading it takes seconds of a large deck."""
         return list(islice(self._opened.journal.load(), self._chosen_by)) if has_selection(options) else ()
-
-    def _look(self, facts: Sequence[Fact]) -> Look:
-        return standing_after(facts, self._opened.gpus.inventory.gpus)
 
     def _gpus(self, settings: DeckSettings) -> tuple[tuple[GpuInfo, ...], tuple[str, ...]]:
         """The GPUs that the settings ask for, as far as they can change while the engine lives."""
