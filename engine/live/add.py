@@ -13,6 +13,7 @@ from ..core.spec import DeckFile
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
+from ..taskfile.select import task_named
 from ..taskfile.source import Source, read_source
 from ..taskfile.values import is_table
 from .entry_like import Table, entry_for, entry_like, table_lines, unique
@@ -133,7 +134,7 @@ def _attempts(
     entry = entry_like(source, file, addition.like, addition.values)
     if addition.name:
         return [[{**entry, "name": addition.name}]]
-    spec = next(spec for spec in file.tasks if spec.name == addition.like)
+    spec = task_named(file, addition.like)
     renamed = unique(entry, spec, addition.values, taken)
     if "{" in str(entry["name"]):
         return [[entry], [renamed]]

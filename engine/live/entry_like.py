@@ -16,6 +16,7 @@ from ..errors import UsageError
 from ..taskfile.layers import set_value
 from ..taskfile.problems import did_you_mean
 from ..taskfile.schema import TASK
+from ..taskfile.select import task_named
 from ..taskfile.source import Source
 from ..taskfile.values import as_text, is_list, is_table
 
@@ -30,10 +31,7 @@ def entry_like(source: Source, file: DeckFile, like: str, values: Mapping[str, s
 
     Raises UsageError: no such task, no such key.
     """
-    spec = next((spec for spec in file.tasks if spec.name == like), None)
-    if spec is None:
-        hint = did_you_mean(like, [spec.name for spec in file.tasks[:2000]])
-        raise UsageError(f"--like {like}: there is no such task" + (f": {hint}" if hint else ""))
+    spec = task_named(file, like, "--like ")
     entry = _entry_of(source, spec)
     axes = {key: [_typed(text)] for key, text in spec.params.items() if key != "shard"}
     entry.pop("matrix", None)
