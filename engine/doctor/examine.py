@@ -189,7 +189,7 @@ def _host(scene: _Scene) -> Iterator[Finding]:
     if scene.cluster:
         yield from _cluster(subject.tasks, settings.log_dir, settings.max_submitted, scene.environ)
     else:
-        yield slurm.check_slurm(slurm.caller(scene.environ))
+        yield slurm.check_slurm(slurm.Call(scene.environ))
 
 
 def _places(scene: _Scene) -> list[isolation.Place]:
@@ -217,7 +217,7 @@ def _cluster(
     tasks: Sequence[TaskSpec], log_dir: str, max_submitted: int, environ: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Of a deck that runs on Slurm. The last check submits a job of its own, and waits up to a minute for it."""
-    call = slurm.caller(environ)
+    call = slurm.Call(environ)
     facts = slurm.look(call)
     yield slurm.check_answer(facts)
     if facts.missing or facts.trouble:

@@ -31,11 +31,11 @@ NEEDED = ("sbatch", "squeue", "scancel", "sinfo", "scontrol")
 LIMIT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
 class Call:
     """Runs Slurm's programs as the engine would."""
 
-    env: Mapping[str, str]
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.env = small_environment(environ)
 
     def __call__(self, *argv: str, stdin: str = "") -> Ended:
         return run(argv, env=self.env, cwd=os.sep, limit_s=LIMIT_S, stdin=stdin)
@@ -64,10 +64,6 @@ class SlurmFacts:
         """Of the configuration: "300 sec" is 300."""
         word = self.config.get(name, "").split()[:1]
         return int(word[0]) if word and word[0].isdecimal() else None
-
-
-def caller(environ: Mapping[str, str]) -> Call:
-    return Call(small_environment(environ))
 
 
 def look(call: Call) -> SlurmFacts:

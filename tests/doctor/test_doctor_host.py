@@ -12,11 +12,11 @@ import pytest
 
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
 from tests.inside.doctor import (
+    Call,
     Disk,
     Limits,
     Logout,
     Ports,
-    caller,
     check_disk,
     check_kernel,
     check_load,
@@ -280,13 +280,13 @@ def test_what_is_there_or_cannot_be_known_is_not_complained_about(tmp_path: Path
 
 
 def test_slurm_is_found_and_one_that_does_not_answer_is_no_failure(tmp_path: Path):
-    assert check_slurm(caller({"PATH": str(tmp_path)})).text == "not found"
+    assert check_slurm(Call({"PATH": str(tmp_path)})).text == "not found"
     for name, text in (("sbatch", "echo slurm 22.05.8"), ("squeue", "exit 0")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    found = check_slurm(caller({"PATH": f"{tmp_path}:/bin"}))
+    found = check_slurm(Call({"PATH": f"{tmp_path}:/bin"}))
     assert (found.level, found.text) == ("ok", "found: slurm 22.05.8, its controller answers")
     (tmp_path / "squeue").write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2; exit 1\n")
-    found = check_slurm(caller({"PATH": f"{tmp_path}:/bin"}))
+    found = check_slurm(Call({"PATH": f"{tmp_path}:/bin"}))
     assert found.level == "warn"
     assert "Unable to contact slurm controller" in found.text

@@ -30,10 +30,10 @@ from gpudeck.engine.doctor.programs import look_for_programs
 from gpudeck.engine.doctor.python import Wanted, check_python, check_ranks, has_torch, launch, look_inside
 from gpudeck.engine.doctor.slurm import (
     NEEDED,
+    Call,
     SlurmFacts,
     Wish,
     associations_of,
-    caller,
     check_account,
     check_answer,
     check_cores,
