@@ -159,9 +159,10 @@ def _box(command: Command) -> int:
     readings = sample_once(probe, [gpu.uuid for gpu in inventory.gpus]) if inventory.gpus else ()
     if inventory.gpus and not readings:
         raise EngineUnavailableError("the driver gave no reading within 5 s")
-    problems = probe.problems if isinstance(probe, NvmlProbe) else ()
+    problems = list(map(printable, probe.problems if isinstance(probe, NvmlProbe) else ()))
     claims = claims_on([gpu.uuid for gpu in inventory.gpus], os.environ)
-    print(report(inventory, readings, as_json=command.flag("json"), problems=problems, claims=claims))
+    show = _json if command.flag("json") else _table
+    print(show(inventory, {reading.uuid: reading for reading in readings}, problems, claims))
     if inventory.gpus or command.flag("json"):
         return 0
     with contextlib.suppress(DeckError):  # the deck of this folder may simulate some
@@ -190,34 +191,19 @@ _TASKS = 4
 """Named of what a deck runs on one GPU."""
 
 
-def report(
-    inventory: Inventory,
-    readings: Sequence[GpuReading],
-    *,
-    as_json: bool,
-    problems: Sequence[str] = (),
-    claims: Mapping[str, Claim] | None = None,
-) -> str:
-    """A table, or JSON with the same content, without a newline at its end. A GPU without a reading is shown, too.
-
-    *problems*: a line for each GPU that exists and could not be listed. *claims*: which deck has which, by UUID.
-    """
-    by_uuid = {reading.uuid: reading for reading in readings}
-    make = _json if as_json else _table
-    return make(inventory, by_uuid, [printable(problem) for problem in problems], claims or {})
-
-
 # -- table ------------------------------------------------------------------------------------------------------------
 
 
 def _table(
     inventory: Inventory, readings: Mapping[str, GpuReading], problems: Sequence[str], claims: Mapping[str, Claim]
 ) -> str:
+    """A GPU without a reading is shown, too. *problems*: a line for each that exists and could not be listed."""
     if not inventory.gpus:
-        return _nothing(inventory)
-    rows = [_HEADER, *(_row(gpu, readings.get(gpu.uuid)) for gpu in inventory.gpus)]
-    lines = columns_of(rows, right=_RIGHT)
-    lines += [f"GPU {gpu.index} cannot be used: {printable(why)}" for gpu, why in _lost(inventory, readings)]
+        return "no NVIDIA GPU here"
+    seen = [(gpu, readings.get(gpu.uuid)) for gpu in inventory.gpus]
+    lines = columns_of([_HEADER, *(_row(gpu, reading) for gpu, reading in seen)], right=_RIGHT)
+    lost = [(gpu, reading.lost) for gpu, reading in seen if reading is not None and reading.lost]
+    lines += [f"GPU {gpu.index} cannot be used: {printable(why)}" for gpu, why in lost]
     lines += [_claim(gpu, claims[gpu.uuid]) for gpu in inventory.gpus if gpu.uuid in claims]
     return "\n".join([*lines, *problems, *_closing(inventory)])
 
@@ -225,12 +211,6 @@ def _table(
 def _claim(gpu: GpuInfo, claim: Claim) -> str:
     tasks = names_text(claim.tasks, _TASKS)
     return f"GPU {gpu.index}: {printable(claim.text)}" + (f": {printable(tasks)}" if tasks else "")
-
-
-def _nothing(inventory: Inventory) -> str:
-    if inventory.error:
-        return f"the NVIDIA driver does not answer: {printable(inventory.error)}"
-    return "no NVIDIA GPU here"
 
 
 def _row(gpu: GpuInfo, reading: GpuReading | None) -> tuple[str, ...]:
@@ -251,10 +231,6 @@ def _row(gpu: GpuInfo, reading: GpuReading | None) -> tuple[str, ...]:
 def _name(gpu: GpuInfo) -> str:
     name = printable(gpu.name)
     return f"SIM {name.removeprefix('SIM ')}" if gpu.simulated else name
-
-
-def _lost(inventory: Inventory, readings: Mapping[str, GpuReading]) -> list[tuple[GpuInfo, str]]:
-    return [(gpu, reading.lost) for gpu in inventory.gpus if (reading := readings.get(gpu.uuid)) and reading.lost]
 
 
 def _closing(inventory: Inventory) -> list[str]:

@@ -96,7 +96,7 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
         wanted = on_terminal(wanted, home.state)
     engines = Engines(home, os.environ, simulated=wanted.simulated, as_root=as_root, on_cpu=on_cpu)
     with Asked() as asked:
-        quietly = _silent if command.flag("quiet") else say
+        quietly: Callable[[str], None] = (lambda _: None) if command.flag("quiet") else say
         name, connection = engines.enter(wanted, say)
         now = command.flag("now")
         if detach:
@@ -121,10 +121,6 @@ def on_terminal(wanted: Wanted, state: str) -> Wanted:
     words = ["bash", "-c", line] if isinstance(line, str) else line
     held = [escaped(word) for word in command_of(state, words)]
     return replace(wanted, entry={**wanted.entry, "command": held})
-
-
-def _silent(_: str) -> None:
-    """-q: only what the command writes."""
 
 
 TIMED_OUT = 124
@@ -187,7 +183,7 @@ class Follower:
         self._engines = engines
         self._asked = asked
         self._say = say
-        self._output = Output.ours(name)
+        self._output = Output(name, sys.stdout, sys.stderr, os.environ)
         self._logs = LogFolder(home.logs)
         self._writes = Writes()
         self._attempt = 0
@@ -300,10 +296,6 @@ class Output:
             else:
                 sinks.append(_Raw(stream.fileno()))
         self._streams = tuple(map(_Stream, sinks))
-
-    @classmethod
-    def ours(cls, name: str) -> Output:
-        return cls(name, sys.stdout, sys.stderr, os.environ)
 
     def go_over(self, paths: AttemptPaths) -> None:
         """To another attempt. Its logs need not be there yet."""

@@ -147,7 +147,8 @@ def _taken(path: str, given: RunOptions, purpose: Purpose) -> bytes | None:
     if content is None:
         return None
     try:
-        moved = _state_dir(read_source(path), given) != _state_dir(read_source(path, content), given)
+        now, then = (load_settings(read_source(path, text), given).state_dir for text in (None, content))
+        moved = now != then
     except TaskFileError:  # the file is gone or broken; what was taken is told of where it is read
         moved = False
     return None if moved else content
@@ -164,10 +165,6 @@ def _loaded(source: Source, taken: bytes | None, loaded_from: Callable[[Source],
         loaded = loaded_from(read_source(source.shown))
         passed_over = f"the task file as the deck took it last cannot be used any more ({error.problems[0]})"
         return loaded, f"{passed_over}: the deck takes it as it is now"
-
-
-def _state_dir(source: Source, given: RunOptions) -> str:
-    return load_settings(source, given).state_dir
 
 
 def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:
