@@ -30,11 +30,8 @@ from .screen import print_json
 def run(command: Command) -> int:
     """Returns 0 when the file is sound; raises TaskFileError with all that is wrong."""
     path, options = task_file(command), command.options()
-    return _check_json(path, options) if command.flag("json") else check(path, options)
-
-
-def check(path: str, options: RunOptions) -> int:
-    """Read, validate and expand a file, compare it with this box, and say so. Raises TaskFileError."""
+    if command.flag("json"):
+        return _check_json(path, options)
     warnings: list[str] = []
     try:
         file = _checked(path, options, warnings)

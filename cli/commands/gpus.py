@@ -45,7 +45,8 @@ def run(command: Command) -> int:
     """Do it to each GPU named, by index or UUID; "3,4" and "0-2" are several. Where none is, the deck's GPUs are shown
     if a task file is named, else the box's."""
     if not command.words:
-        return _show(command)
+        of_deck = (command.file or command.flag("queue")) and not command.given.get("gpus")
+        return _deck(command) if of_deck else _box(command)
     verb, *texts = command.words
     if verb not in _SAID:
         raise UsageError(f"gpus: {verb} is none of {', '.join(_SAID)}; alone it shows the GPUs of this box")
@@ -69,11 +70,6 @@ def run(command: Command) -> int:
     named = ranges(indices) if indices else field_text(", ".join(wanted))
     tell(command, f"{verb}: GPU {named} ({_SAID[verb]})", verb=verb, gpus=answer["gpus"])
     return 0
-
-
-def _show(command: Command) -> int:
-    of_deck = (command.file or command.flag("queue")) and not command.given.get("gpus")
-    return _deck(command) if of_deck else _box(command)
 
 
 def refuse_other_gpus(found: OfflineLook, wanted: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ def run_own(file: DeckFile, python: Interpreter) -> Iterator[Finding]:
     known = {"python": python.path, "log_dir": file.settings.log_dir}
     for command in file.own_checks.run:
         text = fill_shell(command, lambda name: known[name])
-        ended = run([shell(), "-c", text], env=python.env, cwd=_folder(file), limit_s=_LIMIT_S)
+        ended = run([shell(), "-c", text], env=python.env, cwd=os.path.dirname(file.path), limit_s=_LIMIT_S)
         yield check_own(without_markers(command), ended)
 
 
@@ -54,10 +55,6 @@ def check_own(command: str, ended: Ended) -> Finding:
     if ended.code == 0:
         return ok("own check", command)
     return fail("own check", f"{command}: {ended.how}", "[doctor] run in the task file has it")
-
-
-def _folder(file: DeckFile) -> str:
-    return file.path.rpartition("/")[0] or "/"
 
 
 _MOST_ON_CPU = 2

@@ -191,7 +191,10 @@ def launch(python: Interpreter, ranks: int, visible: str) -> tuple[int, str, Res
         program = os.path.join(folder, "ranks.py")
         with open(program, "w", encoding="utf-8") as file:
             file.write(script("ranks"))
-        ended = _run(_quiet(python.seeing(visible)), ranks, [program, backend, folder])
+        quiet = _quiet(python.seeing(visible))
+        torchrun = [quiet.path, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+        argv = [*torchrun, program, backend, folder]
+        ended = run(argv, env=quiet.env, cwd=quiet.cwd, limit_s=_TRAINING_LIMIT_S)
         return ranks, backend, _results(folder, ranks), ended
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -215,11 +218,6 @@ def check_ranks(ranks: int, backend: str, results: Results, ended: Ended) -> Ite
         yield ok(name, f"{on}: {what}")
     if ended.code != 0:
         yield fail("distributed", f"{on}: tests passed, then {ended.how}", "ends of ranks are not clean here")
-
-
-def _run(python: Interpreter, ranks: int, program: Sequence[str]) -> Ended:
-    torchrun = [python.path, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    return run([*torchrun, *program], env=python.env, cwd=python.cwd, limit_s=_TRAINING_LIMIT_S)
 
 
 def _quiet(python: Interpreter) -> Interpreter:

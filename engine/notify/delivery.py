@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from ..core.spec import Command
 from ..text import printable, shorten
 from .message import Notice
 from .targets import Targets
@@ -45,7 +44,9 @@ def deliver(notice: Notice, targets: Targets, place: Surroundings, timeout_s: fl
     hook = None
     if targets.command is not None:
         environ = {**place.environ, **_variables(notice)}
-        hook = _Child(_argv(targets.command), place.cwd, environ)
+        line = targets.command
+        argv = ["bash", "-c", line] if isinstance(line, str) else list(line)
+        hook = _Child(argv, place.cwd, environ)
     found: dict[str, str] = {}
     if hook is not None:
         found[COMMAND] = hook.finish(json.dumps(notice.data) + "\n", max(0.0, deadline - time.monotonic()))
@@ -74,10 +75,6 @@ def _answers(names: list[str], out: bytes, trouble: str) -> dict[str, str]:
         return dict(zip(names, said, strict=True))
     except (ValueError, TypeError):
         return dict.fromkeys(names, f"its helper process gave no answer{': ' if trouble else ''}{trouble}")
-
-
-def _argv(command: Command) -> list[str]:
-    return ["bash", "-c", command] if isinstance(command, str) else list(command)
 
 
 def _variables(notice: Notice) -> dict[str, str]:

@@ -135,7 +135,8 @@ class Requests:
             case "retry":
                 halted = "" if self._deck.run.ended else self._deck.run.halted
                 asked = self._to(RetryArgs, args)
-                reply = await self._retry(asked)
+                async with self._one_retry:  # values are for what has ended, and not what another one has just let go
+                    reply = await self._retry(asked)
                 return reply if asked.dry_run else {**reply, "note": self._note() or self._of_halt(halted)}
             case "cancel" | "kill" | "hold" | "release" | "accept" as verb:
                 given = self._to(TasksArgs, args)
@@ -255,11 +256,6 @@ class Requests:
         return f"the run before was halted by {before}: `gpudeck unpause` starts what that has left" if before else ""
 
     async def _retry(self, args: RetryArgs) -> dict[str, Any]:
-        """One after the other: values are given to what has ended, and to nothing that another one has just let go."""
-        async with self._one_retry:
-            return await self._retried(args)
-
-    async def _retried(self, args: RetryArgs) -> dict[str, Any]:
         if not args.dry_run:
             await self._take_in(args.tasks)
         tasks = self._tasks(args.tasks)
