@@ -10,7 +10,7 @@ from ...engine.attempts.environment import base_environment
 from ...engine.client.files import task_file
 from ...engine.command import Command
 from ...engine.errors import UsageError
-from ...engine.notify.delivery import Surroundings, deliver
+from ...engine.notify.delivery import deliver
 from ...engine.notify.message import Happening, Origin, fold
 from ...engine.notify.targets import problems_of, resolve
 from ...engine.taskfile.load import load
@@ -37,7 +37,7 @@ def run(command: Command) -> int:
     path = os.path.abspath(path)
     origin = Origin(settings.name, path, host.hostname(), settings.log_dir)
     notice = fold(origin, [Happening("test", "a test: messages arrive", 0, wall=time.time())])
-    found = deliver(notice, targets, Surroundings(os.path.dirname(path), environ), settings.notify.timeout_s)
+    found = deliver(notice, targets, environ, settings.notify.timeout_s)
     for name, trouble in found.items():
         print(f"{name}: {trouble or 'sent'}")
     return 1 if problems or not found or any(found.values()) else 0
