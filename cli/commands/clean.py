@@ -24,7 +24,7 @@ from ...engine.decks.journal_recovery import OLD_RECORD_S
 from ...engine.decks.offline import OfflineDeck, open_offline
 from ...engine.errors import TaskFileError, UsageError
 from ...engine.serve.offline import tasks_meant
-from ...engine.snapshot.index import Book, Planned, Removable, plan_removal, remove_copies
+from ...engine.snapshot.index import Book, Removable, plan_removal, remove_copies
 from ...engine.text import columns_of, plural, printable, ranges, size_text
 from .screen import agreed, option_s
 
@@ -45,7 +45,7 @@ def run(command: Command) -> int:
         plan = plan_clean(offline, command.words, older_s, keep_last=keep_last, records=records)
     except OSError as error:
         raise UsageError(f"{error.filename or offline.file.settings.log_dir}: {error.strerror}") from error
-    nothing = not plan.go and not plan.unneeded and not plan.copies.snapshots
+    nothing = not plan.go and not plan.unneeded and not plan.copies
     if not as_json:
         print("\n".join(_table(plan)))
     if dry_run or nothing:
@@ -73,7 +73,7 @@ def _table(plan: Plan) -> list[str]:
         for name, group in by_task.items()
     ]
     rows += [(item.disk_bytes, item.path, item.what) for item in plan.unneeded]
-    rows += [(copy.disk_bytes, copy.path, _copy(copy)) for copy in plan.copies.snapshots]
+    rows += [(copy.disk_bytes, copy.path, _copy(copy)) for copy in plan.copies]
     rows.sort(key=lambda row: (-row[0], row[1]))
     cells = [(size_text(size), name, what) for size, name, what in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
@@ -99,7 +99,7 @@ def _say(plan: Plan, files: int, freed: int, problems: Sequence[str], *, as_json
             {"task": left.task, "attempt": left.attempt, "files": len(left.files), "bytes": left.disk_bytes}
             for _, left in plan.go
         ]
-        state = [{"path": item.path, "bytes": item.disk_bytes} for item in (*plan.unneeded, *plan.copies.snapshots)]
+        state = [{"path": item.path, "bytes": item.disk_bytes} for item in (*plan.unneeded, *plan.copies)]
         kept = {
             "running": plan.running,
             "unknown": plan.unknown,
@@ -247,8 +247,10 @@ class Plan:
     go: list[tuple[str, Left]] = field(default_factory=list[tuple[str, Left]])
     """With each attempt's folder."""
     unneeded: Sequence[Unneeded] = ()
-    copies: Planned = field(default_factory=lambda: Planned(Book(), ()))
-    """Snapshots of the code that no unfinished task needs."""
+    copies: Sequence[Removable] = ()
+    """Snapshots of the code that no unfinished task needs,"""
+    book: Book = field(default_factory=Book)
+    """as this tells."""
     running: int = 0
     unknown: int = 0
     """Attempts of which neither the journal nor attempt-N.json knows the end."""
@@ -260,13 +262,13 @@ class Plan:
     @property
     def disk_bytes(self) -> int:
         return sum(left.disk_bytes for _, left in self.go) + sum(
-            item.disk_bytes for item in (*self.unneeded, *self.copies.snapshots)
+            item.disk_bytes for item in (*self.unneeded, *self.copies)
         )
 
     @property
     def files(self) -> int:
         files = sum(len(left.files) for _, left in self.go) + sum(len(item.files) for item in self.unneeded)
-        return files + sum(copy.files for copy in self.copies.snapshots)
+        return files + sum(copy.files for copy in self.copies)
 
 
 def plan_clean(
@@ -284,7 +286,7 @@ def plan_clean(
         limit = now - (UNNEEDED_S if older_s is None else older_s)
         plan.unneeded = unneeded_in(offline.state, limit, None if offline.damage else offline.journal.tokens)
     if not selectors and offline.state is not None and not offline.damage:
-        plan.copies = plan_removal(offline.state.path, _unfinished(offline), now - (older_s or 0.0))
+        plan.book, plan.copies = plan_removal(offline.state.path, _unfinished(offline), now - (older_s or 0.0))
     return plan
 
 
@@ -356,8 +358,8 @@ def carry_out(plan: Plan, state: str, problems: list[str]) -> tuple[int, int]:
         mend_links(plan.log_dir, dict.fromkeys(folder for folder, _ in plan.go), removed)
     count, size = sweep(plan.unneeded, problems.append)
     files, freed = files + count, freed + size
-    if plan.copies.snapshots:
-        count, size = remove_copies(state, plan.copies, problems.append)
+    if plan.copies:
+        count, size = remove_copies(state, plan.book, plan.copies, problems.append)
         files, freed = files + count, freed + size
     return files, freed
 
