@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ... import __version__
-from ..adapters.state.folder import load_environment
+from ..adapters.state.folder import TELLING, load_environment
 from ..command import Command
 from ..decks.options import Purpose, changed, decode, refuse_other
 from ..decks.states import find_state
@@ -20,9 +20,6 @@ from ..text import field_text, printable
 from .attach import attach, attach_or_start, has_engine, running_alone
 from .connection import Connection, Gone
 from .files import queue_file, task_file
-
-_TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
-"""Which programs and packages a task gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +163,7 @@ class Place:
         kept = None if state is None else load_environment(state.path)
         if kept is None:
             return ""
-        for name in _TELLING:
+        for name in TELLING:
             mine, theirs = self.environ.get(name, ""), kept.get(name, "")
             what = _path_difference(mine, theirs) if name == "PATH" else f"{name} {theirs or 'unset'}"
             if mine != theirs and what:

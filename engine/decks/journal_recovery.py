@@ -19,7 +19,7 @@ import msgspec
 from ..adapters import host
 from ..adapters.background import within
 from ..adapters.processes import proc, record
-from ..attempts.record import read_record
+from ..attempts.record import RecordedGpu, read_record
 from ..core.events import AttemptEnded, AttemptStarting, Fact, Outcome, Reason, RunEnded, RunStarted
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile
@@ -29,10 +29,6 @@ from ..ports import Instant
 from ..snapshot.index import SHARED
 
 _FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")
-
-
-class _Gpu(msgspec.Struct):
-    uuid: str
 
 
 class _End(msgspec.Struct):
@@ -54,7 +50,7 @@ class RecordedAttempt(msgspec.Struct):
     fingerprint: str
     start: str
     token: str
-    gpus: tuple[_Gpu, ...] = ()
+    gpus: tuple[RecordedGpu, ...] = ()
     end: _End | None = None
     log: str = ""
     where: str = ""

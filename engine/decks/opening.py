@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir, open_state_dir, save_environment
+from ..adapters.state.folder import TELLING, StateDir, open_state_dir, save_environment
 from ..adapters.state.home import settle_in
 from ..adapters.state.lock import DeckLock, this_machine
 from ..attempts.environment import base_environment
@@ -316,9 +316,6 @@ def _on_cpu_warning(deck: Deck) -> str:
     return f"no NVIDIA GPU on this box: {wanting} GPU tasks run on the CPU, {deck.on_cpu_slots} at once"
 
 
-_TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
-
-
 def _run_environment(past: Past, environ: Mapping[str, str], *, service: bool) -> tuple[Mapping[str, str], str]:
     """A run keeps the environment that it was started with, whichever engine goes on with it. A *service* has no
     environment of its own that would be of use: it takes what is kept. Returns it, and a warning where the caller's
@@ -329,7 +326,7 @@ def _run_environment(past: Past, environ: Mapping[str, str], *, service: bool) -
     if kept is None:
         save_environment(past.state.path, fresh)
         return fresh, ""
-    other = [name for name in _TELLING if kept.get(name) != fresh.get(name)]
+    other = [name for name in TELLING if kept.get(name) != fresh.get(name)]
     other += [name for name in ("CUDA_VISIBLE_DEVICES",) if name in kept and name not in fresh]
     if service or not other:
         return kept, ""

@@ -13,7 +13,7 @@ import msgspec
 from ... import __version__
 from ..adapters import host
 from ..attempts.gpu_history import GpuHistory, read_history
-from ..attempts.record import git_text, otherwise_text
+from ..attempts.record import RecordedGpu, git_text, otherwise_text
 from ..core.deck import Task
 from ..core.events import RunEnded, RunStarted
 from ..core.explain import Explainer
@@ -39,10 +39,6 @@ UNTOLD = "untold"
 """The kind of an attempt whose end is not in the journal."""
 
 
-class _Gpu(msgspec.Struct):
-    index: int
-
-
 class _End(msgspec.Struct):
     peak_mib: float | None = None
     mean_util_percent: float | None = None
@@ -56,7 +52,7 @@ class Told(msgspec.Struct):
 
     host: str = ""
     git: dict[str, Any] | None = None
-    gpus: list[_Gpu] = []
+    gpus: list[RecordedGpu] = []
     end: _End | None = None
     set: dict[str, str] = {}
     retried_env: dict[str, str | None] = {}
