@@ -159,11 +159,6 @@ def changed(running: RunOptions, given: RunOptions) -> RunOptions:
     return as_before(running, given)
 
 
-def retried_with(options: RunOptions, given: Mapping[str, Mapping[str, str]]) -> RunOptions:
-    """The same, and these values of variables, by task, in the place of what earlier retries gave it."""
-    return replace(options, retried={**options.retried, **given})
-
-
 def has_selection(options: RunOptions) -> bool:
     """Whether they choose some tasks of the file."""
     return bool(options.only or options.exclude) or options.limit is not None

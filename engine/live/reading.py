@@ -18,7 +18,7 @@ from ..decks.cuda_devices import choose
 from ..decks.gpus import BoxGpus
 from ..decks.loading import Loaded, Loader, Past
 from ..decks.opening import OpenDeck, check_before_start
-from ..decks.options import decode, has_selection, retried_with
+from ..decks.options import decode, has_selection
 from ..decks.selection import standing_after, with_newcomers, with_running
 from ..errors import UsageError
 from ..ports import GpuInfo
@@ -132,7 +132,8 @@ class Reader:
         """What the deck has, and these tasks with values of variables in the place of the file's. Raises DeckError
         where they mean nothing."""
         opened = self._opened
-        options = retried_with(decode(opened.options), given)
+        before = decode(opened.options)
+        options = replace(before, retried={**before.retried, **given})
         content = handover.kept_file(opened.state.path) or opened.file.text.encode()
         loaded = self._load(read_source(opened.file.shown, content), options).file
         for name in given:

@@ -31,7 +31,7 @@ from ..protocol.wire import (
     decode_request,
     encode,
 )
-from .pictures import Pictures, View
+from .pictures import Pictures
 from .server_client import Client
 from .view import DeckView
 
@@ -48,7 +48,7 @@ class Server:
 
     def __init__(
         self,
-        view: View,
+        view: DeckView,
         changed: Callable[[], set[int]],
         handle: Handle,
         hello: Hello,

@@ -35,14 +35,9 @@ class Target:
 
     def done(self) -> set[str]:
         """Tasks whose results are there, as a start would find; all are asked, for those that others need."""
-        if not self.file.settings.skip_existing:
-            chosen = {spec.name for spec in self.file.chosen}
-            return {name for name in self._done() if name not in chosen}
-        return self._done()
-
-    def _done(self) -> set[str]:
         others = OtherDecks(self.file)
-        return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.at)}
+        found = {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.at)}
+        return found if self.file.settings.skip_existing else found - {spec.name for spec in self.file.chosen}
 
     def next_attempt(self, task: str) -> int:
         """The number that its next attempt would have."""
