@@ -90,8 +90,9 @@ class Place:
                 self.say(f"no task runs, and nothing starts now: {goes_on}")
             elif not quiet:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
-            if purpose in ("look", "resume", "act"):
-                self._tell_held(connection)
+            # A new engine runs the deck under what an earlier start said.
+            if purpose in ("look", "resume", "act") and (still := connection.request("options")["held"]):
+                self.say(still)
         else:
             self.tell_environment()
             if change and connection.hello.version == __version__:
@@ -122,11 +123,6 @@ class Place:
         except DeckError:  # the engine ends, or the journal cannot be written, which is told elsewhere
             return
 
-    def _tell_held(self, connection: Connection) -> None:
-        """A line where a new engine runs the deck under what an earlier start said."""
-        if still := connection.request("options")["held"]:
-            self.say(still)
-
     def elsewhere(self) -> str:
         """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
         state = find_state(self.path, self.options)
@@ -139,8 +135,16 @@ class Place:
 
     def tell_environment(self) -> None:
         """Tasks get the environment of the run's start: one line where the caller's is another."""
-        if other := self._other_environment():
-            self.say(other)
+        state = find_state(self.path, self.options)
+        kept = None if state is None else load_environment(state.path)
+        if kept is None:
+            return
+        for name in TELLING:
+            mine, theirs = self.environ.get(name, ""), kept.get(name, "")
+            what = _path_difference(mine, theirs) if name == "PATH" else f"{name} {theirs or 'unset'}"
+            if mine != theirs and what:
+                self.say(f"tasks get {what}, not what this shell has: see `gpudeck env --refresh`")
+                return
 
     def _greet(self, connection: Connection, *, change: bool) -> None:
         hello = connection.hello
@@ -157,18 +161,6 @@ class Place:
         elif changed(running, given) != running:
             wanted = {name: getattr(given, name) for name in ("gpus", "slots_per_gpu", "only", "with_needs")}
             self.say(connection.request("change", **wanted)["text"])
-
-    def _other_environment(self) -> str:
-        state = find_state(self.path, self.options)
-        kept = None if state is None else load_environment(state.path)
-        if kept is None:
-            return ""
-        for name in TELLING:
-            mine, theirs = self.environ.get(name, ""), kept.get(name, "")
-            what = _path_difference(mine, theirs) if name == "PATH" else f"{name} {theirs or 'unset'}"
-            if mine != theirs and what:
-                return f"tasks get {what}, not what this shell has: see `gpudeck env --refresh`"
-        return ""
 
 
 def _path_difference(mine: str, theirs: str) -> str:

@@ -134,7 +134,8 @@ class Child:
             return
         if self.runs():
             self._note()
-            self._signal(signal.SIGTERM)
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGTERM)
             self._until_gone(_GRACE_S)
         self._end_tree()
 
@@ -165,11 +166,6 @@ class Child:
                 return
             time.sleep(_LOOK_S / 5)
         self._until_gone(_KILL_S)
-
-    def _signal(self, number: int) -> None:
-        if self._process is not None:
-            with contextlib.suppress(OSError):
-                os.killpg(self._process.pid, number)
 
 
 @contextlib.contextmanager
