@@ -181,7 +181,8 @@ def _host(scene: _Scene) -> Iterator[Finding]:
         yield host.check_load(subject.tasks, settings, len(scene.chosen), cores())
     yield host.check_logout(host.logout())
     if not scene.cluster:
-        yield from host.check_ports(host.ports())
+        taken = not host.can_bind(host.TORCHRUN_PORT)
+        yield from host.check_ports(free=host.can_bind(0), torchrun_taken=taken, trouble=host.name_trouble())
     yield host.check_kernel(host.missing_in_kernel())
     if scene.cluster:
         yield from _cluster(subject.tasks, settings.log_dir, settings.max_submitted, scene.environ)

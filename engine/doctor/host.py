@@ -19,7 +19,7 @@ from .finding import Finding, fail, ok, warn
 
 _FILES_S = 5.0
 _NAMES_S = 5.0
-_TORCHRUN_PORT = 29500
+TORCHRUN_PORT = 29500
 _MIB = 1024 * 1024
 
 
@@ -45,16 +45,6 @@ class Limits:
     """Threads of this user: they are what the limit counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
-    free: bool
-    """Whether the kernel gives out a port on localhost."""
-    torchrun_taken: bool
-    """Whether somebody listens on torchrun's default port."""
-    name_trouble: str = ""
-    """Why the host's own name cannot be looked up."""
-
-
 def disk(path: str) -> Disk:
     def look() -> Disk:
         folder = os.path.abspath(path)
@@ -78,13 +68,13 @@ def limits() -> Limits:
     return Limits(_number(files), _number(most), _number(processes), _own_threads())
 
 
-def ports() -> Ports:
+def name_trouble() -> str:
+    """Why the host's own name cannot be looked up; "" where it can."""
     try:
         within(_NAMES_S, lambda: socket.getaddrinfo(socket.gethostname(), None))
-        trouble = ""
     except (OSError, TimeoutError) as error:
-        trouble = f"{socket.gethostname()}: {error}"
-    return Ports(_can_bind(0), not _can_bind(_TORCHRUN_PORT), trouble)
+        return f"{socket.gethostname()}: {error}"
+    return ""
 
 
 def logout() -> Logout | None:
@@ -119,7 +109,8 @@ def _own_threads() -> int:
     return count
 
 
-def _can_bind(port: int) -> bool:
+def can_bind(port: int) -> bool:
+    """On localhost. *port*: 0 for any that the kernel gives out."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -193,20 +184,18 @@ def check_logout(logout: Logout | None) -> Finding:
     return ok("logout", where)
 
 
-def check_ports(ports: Ports) -> Iterator[Finding]:
-    """A rendezvous of ranks needs a port and a name."""
+def check_ports(*, free: bool, torchrun_taken: bool, trouble: str = "") -> Iterator[Finding]:
+    """A rendezvous of ranks needs a port and a name. *trouble*: see `name_trouble`."""
     name = "rendezvous"
-    if not ports.free:
+    if not free:
         yield fail(
             name, "no port on localhost can be listened on", "look at net.ipv4.ip_local_port_range and firewalls"
         )
-    elif ports.torchrun_taken:
+    elif torchrun_taken:
         remedy = "torchrun --standalone takes a free one; a fixed --master-port clashes"
         yield warn(name, "port 29500, torchrun's default, is taken", remedy)
-    elif ports.name_trouble:
-        yield warn(
-            name, f"this host's own name is not known: {ports.name_trouble}", "add it to /etc/hosts, ranks look it up"
-        )
+    elif trouble:
+        yield warn(name, f"this host's own name is not known: {trouble}", "add it to /etc/hosts, ranks look it up")
     else:
         yield ok(name, "ports are free, 29500 too")
 

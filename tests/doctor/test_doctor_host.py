@@ -16,7 +16,6 @@ from tests.inside.doctor import (
     Disk,
     Limits,
     Logout,
-    Ports,
     check_disk,
     check_kernel,
     check_load,
@@ -78,10 +77,10 @@ def test_our_own_threads_are_counted():
 
 
 def test_a_port_that_torchrun_wants_and_a_host_without_a_name_are_warned_of():
-    assert [each.level for each in check_ports(Ports(True, False))] == ["ok"]
-    assert [each.level for each in check_ports(Ports(True, True))] == ["warn"]
-    assert [each.level for each in check_ports(Ports(True, False, "box: unknown"))] == ["warn"]
-    assert [each.level for each in check_ports(Ports(False, False))] == ["fail"]
+    assert [each.level for each in check_ports(free=True, torchrun_taken=False)] == ["ok"]
+    assert [each.level for each in check_ports(free=True, torchrun_taken=True)] == ["warn"]
+    assert [each.level for each in check_ports(free=True, torchrun_taken=False, trouble="box: unknown")] == ["warn"]
+    assert [each.level for each in check_ports(free=False, torchrun_taken=False)] == ["fail"]
 
 
 def test_a_listener_on_torchruns_port_is_seen():
@@ -91,7 +90,7 @@ def test_a_listener_on_torchruns_port_is_seen():
             listener.listen(1)
         except OSError:
             pass  # somebody else's, which is as good
-        assert host_look.ports().torchrun_taken
+        assert not host_look.can_bind(host_look.TORCHRUN_PORT)
 
 
 def test_a_logout_that_ends_processes_is_warned_of_with_the_command_that_helps():

@@ -15,7 +15,6 @@ from gpudeck.engine.doctor.gpus import Gpus, check_cards, is_idle, look_at, read
 from gpudeck.engine.doctor.host import (
     Disk,
     Limits,
-    Ports,
     check_disk,
     check_kernel,
     check_load,
