@@ -179,11 +179,11 @@ def _command(verb: Verb, found: argparse.Namespace, parser: argparse.ArgumentPar
         pairs += [word for word in words if "=" in word]
     _refuse_odd(given, parser)
     return Command(
-        verb="version" if given.get("version") else verb.name,
+        verb=verb.name,
         file=file,
         values=_values(pairs, given.get("data_root"), parser),
         words=() if verb.words == "file" else tuple(words),
-        given={name: value for name, value in given.items() if name not in ("words", "set", "file", "version")},
+        given={name: value for name, value in given.items() if name not in ("words", "set", "file")},
     )
 
 

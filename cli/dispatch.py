@@ -45,13 +45,6 @@ def _refuse_gone_folder() -> None:
         raise UsageError(f"the current folder cannot be used: {error.strerror}") from None
 
 
-def _version(_: Command) -> int:
-    from .. import __version__
-
-    print(f"gpudeck {__version__}")
-    return 0
-
-
 def _schema(_: Command) -> int:
     from ..engine.taskfile.reference import json_schema
 
@@ -76,7 +69,6 @@ def _deck(command: Command) -> int:
 
 
 _OWN = {
-    "version": _version,
     "schema": _schema,
     "engine": _engine,
     "deck": _deck,

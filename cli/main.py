@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     _open_standard_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments in (["--version"], ["-V"]):
+    if arguments[:1] in (["--version"], ["-V"]):
         from .. import __version__
 
         print(f"gpudeck {__version__}")

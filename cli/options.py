@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from .. import __version__
+
 # -- options that several commands have --------------------------------------------------------------------------------
 
 
@@ -179,7 +181,7 @@ def init(parser: argparse.ArgumentParser) -> None:
 
 def deck_only(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("-V", "--version", action="store_true", help="print the version")
+    add("-V", "--version", action="version", version=f"gpudeck {__version__}", help="print the version")
     add("--headless", action="store_true", help="run in the foreground without a screen, a line per event")
     add("--plain", action="store_true", help="on a terminal: a line per event instead of the screen")
     add("--read-only", action="store_true", help="a screen that only looks: no engine is started, nothing is changed")

@@ -32,7 +32,6 @@ from .decks.cuda_devices import cuda_visible_devices
 from .decks.opening import OpenDeck
 from .decks.other_decks import OtherDecks
 from .logs.files import AttemptPaths
-from .notify.delivery import Surroundings
 from .notify.message import Origin
 from .notify.notices import Notices
 from .notify.targets import problems_of
@@ -106,7 +105,7 @@ def notices_of(opened: OpenDeck, notice: Notice, paths: Callable[[str, int], Att
     return Notices(
         opened.deck,
         Origin(settings.name, file.path, host.hostname(), settings.log_dir),
-        Surroundings(os.path.dirname(file.path), opened.environment),
+        opened.environment,
         lambda: {**opened.file.vars, "deck": opened.deck.settings.name},
         mark=os.path.join(opened.state.path, "notified.json"),
         note=notice,

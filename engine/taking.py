@@ -28,7 +28,6 @@ PATIENCE_S = 10.0
 _OTHERS_S = 1.0
 """Nobody tells that a GPU of another deck has come free: it is looked at so often. What happens in its own deck the
 engine tells at once."""
-_DRAIN_S = 0.001
 _LASTING = ("budget", "paused", "halted", "held")
 """What only a user ends."""
 
@@ -65,8 +64,7 @@ def _wait(own: Connection, given_up: int | None, most_s: float) -> bool:
     """Until the engine tells something. Returns whether the user has given up."""
     fds = [own.fileno()] if given_up is None else [own.fileno(), given_up]
     ready = select.select(fds, (), (), 0 if own.kept else most_s)[0]
-    for _ in own.messages(_DRAIN_S):
-        pass
+    own.drain()
     return given_up in ready
 
 

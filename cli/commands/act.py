@@ -25,7 +25,7 @@ from ...engine.typed import pairs_of, variables_of
 from .look import LiveLook, Look, nobody
 from .rows import is_text
 from .screen import agreed, print_json
-from .stop import Undone, alone
+from .stop import end_again
 
 if TYPE_CHECKING:
     from ...engine.serve.offline import OfflineLook
@@ -82,7 +82,9 @@ def _run(command: Command) -> int:
         _await_ends(connection, found.ended_unseen)
         if verb == "retry" and (new := len(found.never_ran)):
             place.say(f"{plural(new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
-    with connection, alone(place, connection) if started else contextlib.nullcontext(Undone()) as undone:
+    with connection, contextlib.ExitStack() as undo:
+        if started:
+            undo.callback(end_again, place, connection)
         names: list[str] = connection.request("select", select=words)
         if not names:
             return told.nobody(words)
@@ -97,15 +99,14 @@ def _run(command: Command) -> int:
         if asks and not agreed(_question(command, chosen, behind), yes=command.flag("yes")):
             return told.declined()
         if command.flag("debug"):
-            simulated = connection.request("status")["head"]["simulated"]
-            more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
+            more["env"] = {**debug_env(chosen, simulated=connection.head().simulated), **more["env"]}
         names = [row.name for row in chosen]
         told.env = masked_env(more.get("env", {}).items())
         if verb == "retry" and not more["set"]:
             told.edited(_edited(LiveLook(connection), chosen, env=bool(more["env"])))
         if more.get("set"):
             told.will_be(connection.request(verb, tasks=names, **more, dry_run=True)["given"])
-        undone.so = False
+        undo.pop_all()
         reply = connection.request(verb, tasks=names, **more)
         told.given(reply.get("given", {}))
         note = reply.get("note", "")
@@ -141,7 +142,7 @@ def _hint(verb: str, connection: Connection, place: Place) -> None:
             place.tell_edits(connection)
         return
     with contextlib.suppress(Gone):  # all is done and told
-        if connection.request("status")["head"].get("file_plan"):
+        if connection.head().file_plan:
             kept = "`gpudeck apply --keep` applies that and keeps the results of changed tasks"
             place.say(f"the task file has changed: {kept}")
 

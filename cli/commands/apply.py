@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...engine.protocol.states import ENDED
 from ...engine.text import field_text, names_text, plural
 from .look import LiveLook, Look
 from .screen import agreed, print_json
-from .stop import alone
+from .stop import end_again
 
 _NEXT_START = "the next start takes the file as it is now; `gpudeck plan` shows what it would run"
 
@@ -78,10 +79,11 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     if not agreed("apply this?", yes=command.flag("yes")):
         return told.declined()
     changed = bool(before or (plan and plan.changed_finished))
-    with place.start("act") as engine, alone(place, engine) as undone:
+    with place.start("act") as engine, contextlib.ExitStack() as undo:
+        undo.callback(end_again, place, engine)
         if plan:
             answer = engine.request("apply", digest=plan.digest, **({"keep": True} if keep else {}))
-            undone.so = False
+            undo.pop_all()
             if not answer["changes"]:  # after a run has ended the engine begins with the file as it is
                 told.note(f"apply: {field_text(words.summary(plan))}")
             for line in answer["lines"]:
@@ -90,7 +92,7 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
             told.applied({**answer, "applied": {**answer["applied"], "plan": msgspec.to_builtins(plan)}})
         elif changed and keep:
             told.applied(engine.request("apply", keep=True))
-        undone.so = False
+        undo.pop_all()
         if changed and not keep:
             told.again(_run_again(engine))
         place.tell_what_bars(engine)

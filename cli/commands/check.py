@@ -13,7 +13,7 @@ from ...engine.attempts.container import typed_client
 from ...engine.attempts.environment import base_environment
 from ...engine.client.files import task_file
 from ...engine.command import Command
-from ...engine.core.spec import DeckFile, TaskSpec
+from ...engine.core.spec import DeckFile
 from ...engine.decks.gpus import gpus_for
 from ...engine.doctor.programs import look_for_programs
 from ...engine.errors import EngineUnavailableError, TaskFileError
@@ -30,11 +30,8 @@ from .screen import print_json
 def run(command: Command) -> int:
     """Returns 0 when the file is sound; raises TaskFileError with all that is wrong."""
     path, options = task_file(command), command.options()
-    return _check_json(path, options) if command.flag("json") else check(path, options)
-
-
-def check(path: str, options: RunOptions) -> int:
-    """Read, validate and expand a file, compare it with this box, and say so. Raises TaskFileError."""
+    if command.flag("json"):
+        return _check_json(path, options)
     warnings: list[str] = []
     try:
         file = _checked(path, options, warnings)
@@ -54,7 +51,7 @@ def _check_json(path: str, options: RunOptions) -> int:
     except TaskFileError as error:
         print_json({**told, "problems": list(error.problems)})
         return error.exit_code
-    selected = len(file.tasks) if file.selected is None else len(file.selected)
+    selected = len(file.chosen)
     counts = {"tasks": len(file.tasks), "selected": selected, "entries": _entries(file), "rounds": _rounds(file)}
     print_json({**told, "sound": True, **counts})
     return 0
@@ -102,10 +99,10 @@ def _unset(file: DeckFile, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def _nowhere(file: DeckFile, environment: Mapping[str, str]) -> list[str]:
     """Folders, programs, scripts, images and partitions that tasks name and that are not there."""
-    tasks = _selected(file)
+    tasks = file.chosen
     on_slurm = file.settings.backend == "slurm"
     missing = look_for_programs(tasks, environment, here=not on_slurm)
-    found = [f"{each.task}: {each.text}: {each.remedy}" for each in missing if not each.later]
+    found = [f"{each.text}: {each.remedy}" for each in missing if each.level == "fail"]
     if any(task.extras.image or typed_client(task) for task in tasks):
         from ...engine.doctor.containers import check_containers  # asks docker and its like
 
@@ -128,7 +125,7 @@ def _beside(file: DeckFile) -> Iterable[str]:
         return ()
     from ...engine.decks.other_decks import OtherDecks  # reads journals: slow to load
 
-    return OtherDecks(file).at_work(_selected(file))
+    return OtherDecks(file).at_work(file.chosen)
 
 
 def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], DeckFile]) -> Iterator[str]:
@@ -151,10 +148,6 @@ def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], 
                 f"{file.shown}: [profile.{name}] has a log_dir of its own, and does other work with the outputs of "
                 f"{names_text(both, 1)}: give it outputs of its own, too"
             )
-
-
-def _selected(file: DeckFile) -> list[TaskSpec]:
-    return [spec for spec in file.tasks if file.selected is None or spec.name in file.selected]
 
 
 def _verdict(file: DeckFile) -> str:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from ...engine.adapters.processes import record
 from ...engine.adapters.state.folder import StateDir
@@ -23,7 +24,7 @@ from ...engine.decks.journal_recovery import OLD_RECORD_S
 from ...engine.decks.offline import OfflineDeck, open_offline
 from ...engine.errors import TaskFileError, UsageError
 from ...engine.serve.offline import tasks_meant
-from ...engine.snapshot.index import Book, Planned, Removable, plan_removal, remove_copies
+from ...engine.snapshot.index import Book, Removable, plan_removal, remove_copies
 from ...engine.text import columns_of, plural, printable, ranges, size_text
 from .screen import agreed, option_s
 
@@ -36,15 +37,15 @@ def run(command: Command) -> int:
     says no or something could not be removed. Raises DeckError."""
     given, as_json, dry_run = command.given, command.flag("json"), command.flag("dry_run")
     older_s, keep_last = option_s("--older-than", given.get("older_than")), given.get("keep_last")
-    wanted = Wanted(command.words, older_s, 1 if keep_last is None else keep_last, command.flag("records"))
+    keep_last, records = 1 if keep_last is None else keep_last, command.flag("records")
     offline = open_offline(task_file(command), command.options(), os.environ)
     if offline.broken:
         raise TaskFileError(offline.broken.splitlines())
     try:
-        plan = plan_clean(offline, wanted, now=time.time())
+        plan = plan_clean(offline, command.words, older_s, keep_last=keep_last, records=records)
     except OSError as error:
         raise UsageError(f"{error.filename or offline.file.settings.log_dir}: {error.strerror}") from error
-    nothing = not plan.go and not plan.unneeded and not plan.copies.snapshots
+    nothing = not plan.go and not plan.unneeded and not plan.copies
     if not as_json:
         print("\n".join(_table(plan)))
     if dry_run or nothing:
@@ -72,7 +73,7 @@ def _table(plan: Plan) -> list[str]:
         for name, group in by_task.items()
     ]
     rows += [(item.disk_bytes, item.path, item.what) for item in plan.unneeded]
-    rows += [(copy.disk_bytes, copy.path, _copy(copy)) for copy in plan.copies.snapshots]
+    rows += [(copy.disk_bytes, copy.path, _copy(copy)) for copy in plan.copies]
     rows.sort(key=lambda row: (-row[0], row[1]))
     cells = [(size_text(size), name, what) for size, name, what in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
@@ -98,7 +99,7 @@ def _say(plan: Plan, files: int, freed: int, problems: Sequence[str], *, as_json
             {"task": left.task, "attempt": left.attempt, "files": len(left.files), "bytes": left.disk_bytes}
             for _, left in plan.go
         ]
-        state = [{"path": item.path, "bytes": item.disk_bytes} for item in (*plan.unneeded, *plan.copies.snapshots)]
+        state = [{"path": item.path, "bytes": item.disk_bytes} for item in (*plan.unneeded, *plan.copies)]
         kept = {
             "running": plan.running,
             "unknown": plan.unknown,
@@ -238,18 +239,6 @@ UNNEEDED_S = 30 * 86400.0
 """How old a damaged journal must be, where nothing else is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to remove."""
-
-    selectors: Sequence[str] = ()
-    older_than_s: float | None = None
-    keep_last: int = 1
-    """Attempts of each task that stay, the newest; 0: none."""
-    records: bool = False
-    """Also what the state folder needs no more."""
-
-
 @dataclass(slots=True)
 class Plan:
     """What would go, and what stays although it was meant."""
@@ -258,8 +247,10 @@ class Plan:
     go: list[tuple[str, Left]] = field(default_factory=list[tuple[str, Left]])
     """With each attempt's folder."""
     unneeded: Sequence[Unneeded] = ()
-    copies: Planned = field(default_factory=lambda: Planned(Book(), ()))
-    """Snapshots of the code that no unfinished task needs."""
+    copies: Sequence[Removable] = ()
+    """Snapshots of the code that no unfinished task needs,"""
+    book: Book = field(default_factory=Book)
+    """as this tells."""
     running: int = 0
     unknown: int = 0
     """Attempts of which neither the journal nor attempt-N.json knows the end."""
@@ -271,28 +262,31 @@ class Plan:
     @property
     def disk_bytes(self) -> int:
         return sum(left.disk_bytes for _, left in self.go) + sum(
-            item.disk_bytes for item in (*self.unneeded, *self.copies.snapshots)
+            item.disk_bytes for item in (*self.unneeded, *self.copies)
         )
 
     @property
     def files(self) -> int:
         files = sum(len(left.files) for _, left in self.go) + sum(len(item.files) for item in self.unneeded)
-        return files + sum(copy.files for copy in self.copies.snapshots)
+        return files + sum(copy.files for copy in self.copies)
 
 
-def plan_clean(offline: OfflineDeck, wanted: Wanted, *, now: float) -> Plan:
-    """Look at the log folder and the state folder. *now*: seconds since the epoch. Raises OSError and UsageError."""
-    plan = Plan(offline.file.settings.log_dir)
+def plan_clean(
+    offline: OfflineDeck, selectors: Sequence[str], older_s: float | None, *, keep_last: int, records: bool
+) -> Plan:
+    """Look at the log folder and the state folder. *older_s*: what is younger stays; None: of any age. *keep_last*: so
+    many attempts of each task stay, the newest. *records*: also what the state folder needs no more. Raises OSError and
+    UsageError."""
+    plan, now = Plan(offline.file.settings.log_dir), time.time()
     busy = running_logs()
-    names = [task.name for task in tasks_meant(offline, wanted.selectors)]
-    for name in names if wanted.selectors else [*names, *offline.gone]:
-        _plan_task(plan, offline, name, busy, wanted, now)
-    if wanted.records and offline.state is not None:
-        limit = now - (UNNEEDED_S if wanted.older_than_s is None else wanted.older_than_s)
+    names = [task.name for task in tasks_meant(offline, selectors)]
+    for name in names if selectors else [*names, *offline.gone]:
+        _plan_task(plan, offline, name, busy, inf if older_s is None else now - older_s, keep_last)
+    if records and offline.state is not None:
+        limit = now - (UNNEEDED_S if older_s is None else older_s)
         plan.unneeded = unneeded_in(offline.state, limit, None if offline.damage else offline.journal.tokens)
-    if not wanted.selectors and offline.state is not None and not offline.damage:
-        limit = now if wanted.older_than_s is None else now - wanted.older_than_s
-        plan.copies = plan_removal(offline.state.path, _unfinished(offline), limit)
+    if not selectors and offline.state is not None and not offline.damage:
+        plan.book, plan.copies = plan_removal(offline.state.path, _unfinished(offline), now - (older_s or 0.0))
     return plan
 
 
@@ -304,12 +298,7 @@ def _unfinished(offline: OfflineDeck) -> set[str]:
 
 
 def _plan_task(
-    plan: Plan,
-    offline: OfflineDeck,
-    name: str,
-    busy: frozenset[str],
-    wanted: Wanted,
-    now: float,
+    plan: Plan, offline: OfflineDeck, name: str, busy: frozenset[str], limit_wall: float, keep_last: int
 ) -> None:
     folder, journal = offline.logs.folder(name), offline.journal
     found, others = attempts_in(plan.log_dir, folder, name)
@@ -317,9 +306,9 @@ def _plan_task(
     numbers = sorted(number for number in found if _is_own(offline, folder, name, number))
     plan.strange += len(found) - len(numbers)
     real = os.path.realpath(folder) if busy else folder
-    for number in numbers[: max(0, len(numbers) - wanted.keep_last)]:
+    for number in numbers[: max(0, len(numbers) - keep_last)]:
         left = found[number]
-        if wanted.older_than_s is not None and left.newest_wall > now - wanted.older_than_s:
+        if left.newest_wall > limit_wall:
             continue
         end = journal.ends.get((name, number))
         log = f"{real}/attempt-{number}.log"
@@ -369,8 +358,8 @@ def carry_out(plan: Plan, state: str, problems: list[str]) -> tuple[int, int]:
         mend_links(plan.log_dir, dict.fromkeys(folder for folder, _ in plan.go), removed)
     count, size = sweep(plan.unneeded, problems.append)
     files, freed = files + count, freed + size
-    if plan.copies.snapshots:
-        count, size = remove_copies(state, plan.copies, problems.append)
+    if plan.copies:
+        count, size = remove_copies(state, plan.book, plan.copies, problems.append)
         files, freed = files + count, freed + size
     return files, freed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from ...engine.adapters.state.folder import StateDir, load_environment, open_state_dir, save_environment
 from ...engine.adapters.state.lock import held_by
@@ -43,7 +42,8 @@ def run(command: Command) -> int:
 
 def _refresh(state: StateDir, command: Command) -> int:
     fresh = base_environment(os.environ)
-    changes = _changes(load_environment(state.path) or {}, fresh)
+    before = load_environment(state.path) or {}
+    changes = sum(before.get(name) != value for name, value in fresh.items())
     save_environment(state.path, fresh)
     holder = held_by(state.path)
     if command.flag("json"):
@@ -54,7 +54,3 @@ def _refresh(state: StateDir, command: Command) -> int:
         next_one = Hints.of(command).completed("the next one takes them: `gpudeck stop`, `gpudeck`")
         print(f"engine {holder.pid} goes on with what it has; {next_one}")
     return 0
-
-
-def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> int:
-    return sum(old.get(name) != value for name, value in new.items())

@@ -45,7 +45,8 @@ def run(command: Command) -> int:
     """Do it to each GPU named, by index or UUID; "3,4" and "0-2" are several. Where none is, the deck's GPUs are shown
     if a task file is named, else the box's."""
     if not command.words:
-        return _show(command)
+        of_deck = (command.file or command.flag("queue")) and not command.given.get("gpus")
+        return _deck(command) if of_deck else _box(command)
     verb, *texts = command.words
     if verb not in _SAID:
         raise UsageError(f"gpus: {verb} is none of {', '.join(_SAID)}; alone it shows the GPUs of this box")
@@ -69,11 +70,6 @@ def run(command: Command) -> int:
     named = ranges(indices) if indices else field_text(", ".join(wanted))
     tell(command, f"{verb}: GPU {named} ({_SAID[verb]})", verb=verb, gpus=answer["gpus"])
     return 0
-
-
-def _show(command: Command) -> int:
-    of_deck = (command.file or command.flag("queue")) and not command.given.get("gpus")
-    return _deck(command) if of_deck else _box(command)
 
 
 def refuse_other_gpus(found: OfflineLook, wanted: Sequence[str]) -> None:
@@ -116,14 +112,7 @@ def _deck(command: Command) -> int:
     head, gpus = found.head(), found.gpus()
     cluster = cluster_of(found, head)
     if command.flag("json"):
-        print_json(
-            {
-                "deck": head.deck,
-                "engine": found.engine,
-                "gpus": [plain(gpu) for gpu in gpus],
-                "cluster": None if cluster is None else plain(cluster),
-            }
-        )
+        print_json({"deck": head.deck, "engine": found.engine, "gpus": plain(gpus), "cluster": plain(cluster)})
         return 0
     screen = out(command, place.hints)
     lines = _lines(gpus, screen) if gpus else []
@@ -166,9 +155,10 @@ def _box(command: Command) -> int:
     readings = sample_once(probe, [gpu.uuid for gpu in inventory.gpus]) if inventory.gpus else ()
     if inventory.gpus and not readings:
         raise EngineUnavailableError("the driver gave no reading within 5 s")
-    problems = probe.problems if isinstance(probe, NvmlProbe) else ()
+    problems = list(map(printable, probe.problems if isinstance(probe, NvmlProbe) else ()))
     claims = claims_on([gpu.uuid for gpu in inventory.gpus], os.environ)
-    print(report(inventory, readings, as_json=command.flag("json"), problems=problems, claims=claims))
+    show = _json if command.flag("json") else _table
+    print(show(inventory, {reading.uuid: reading for reading in readings}, problems, claims))
     if inventory.gpus or command.flag("json"):
         return 0
     with contextlib.suppress(DeckError):  # the deck of this folder may simulate some
@@ -197,34 +187,19 @@ _TASKS = 4
 """Named of what a deck runs on one GPU."""
 
 
-def report(
-    inventory: Inventory,
-    readings: Sequence[GpuReading],
-    *,
-    as_json: bool,
-    problems: Sequence[str] = (),
-    claims: Mapping[str, Claim] | None = None,
-) -> str:
-    """A table, or JSON with the same content, without a newline at its end. A GPU without a reading is shown, too.
-
-    *problems*: a line for each GPU that exists and could not be listed. *claims*: which deck has which, by UUID.
-    """
-    by_uuid = {reading.uuid: reading for reading in readings}
-    make = _json if as_json else _table
-    return make(inventory, by_uuid, [printable(problem) for problem in problems], claims or {})
-
-
 # -- table ------------------------------------------------------------------------------------------------------------
 
 
 def _table(
     inventory: Inventory, readings: Mapping[str, GpuReading], problems: Sequence[str], claims: Mapping[str, Claim]
 ) -> str:
+    """A GPU without a reading is shown, too. *problems*: a line for each that exists and could not be listed."""
     if not inventory.gpus:
-        return _nothing(inventory)
-    rows = [_HEADER, *(_row(gpu, readings.get(gpu.uuid)) for gpu in inventory.gpus)]
-    lines = columns_of(rows, right=_RIGHT)
-    lines += [f"GPU {gpu.index} cannot be used: {printable(why)}" for gpu, why in _lost(inventory, readings)]
+        return "no NVIDIA GPU here"
+    seen = [(gpu, readings.get(gpu.uuid)) for gpu in inventory.gpus]
+    lines = columns_of([_HEADER, *(_row(gpu, reading) for gpu, reading in seen)], right=_RIGHT)
+    lost = [(gpu, reading.lost) for gpu, reading in seen if reading is not None and reading.lost]
+    lines += [f"GPU {gpu.index} cannot be used: {printable(why)}" for gpu, why in lost]
     lines += [_claim(gpu, claims[gpu.uuid]) for gpu in inventory.gpus if gpu.uuid in claims]
     return "\n".join([*lines, *problems, *_closing(inventory)])
 
@@ -232,12 +207,6 @@ def _table(
 def _claim(gpu: GpuInfo, claim: Claim) -> str:
     tasks = names_text(claim.tasks, _TASKS)
     return f"GPU {gpu.index}: {printable(claim.text)}" + (f": {printable(tasks)}" if tasks else "")
-
-
-def _nothing(inventory: Inventory) -> str:
-    if inventory.error:
-        return f"the NVIDIA driver does not answer: {printable(inventory.error)}"
-    return "no NVIDIA GPU here"
 
 
 def _row(gpu: GpuInfo, reading: GpuReading | None) -> tuple[str, ...]:
@@ -258,10 +227,6 @@ def _row(gpu: GpuInfo, reading: GpuReading | None) -> tuple[str, ...]:
 def _name(gpu: GpuInfo) -> str:
     name = printable(gpu.name)
     return f"SIM {name.removeprefix('SIM ')}" if gpu.simulated else name
-
-
-def _lost(inventory: Inventory, readings: Mapping[str, GpuReading]) -> list[tuple[GpuInfo, str]]:
-    return [(gpu, reading.lost) for gpu in inventory.gpus if (reading := readings.get(gpu.uuid)) and reading.lost]
 
 
 def _closing(inventory: Inventory) -> list[str]:

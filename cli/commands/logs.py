@@ -260,7 +260,6 @@ MOST_FOLLOWED = 200
 """Tasks that are followed at once."""
 _LOOK_S = 2.0
 """Without an engine: between looks whether the tasks still run, and whether an engine has come."""
-_DRAIN_S = 0.001
 
 
 def run(command: Command) -> int:
@@ -439,8 +438,7 @@ class Following:
             with connection:
                 while self._more(connection.wait_for_picture()):
                     self._writes.wait([connection.fileno()], self._look_s)
-                    for _ in connection.messages(_DRAIN_S):
-                        pass
+                    connection.drain()
         except Gone:
             return False
         return True

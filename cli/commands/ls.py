@@ -20,7 +20,7 @@ def run(command: Command) -> int:
     found = look(Place.of(command))
     rows = found.rows(command.words)
     if command.flag("json"):
-        print_json([plain(row) for row in found.with_metrics(rows)])
+        print_json(plain(found.with_metrics(rows)))
         return 0
     if not rows:
         say(nobody(command.words) if command.words else "no task")

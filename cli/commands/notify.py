@@ -10,21 +10,16 @@ from ...engine.attempts.environment import base_environment
 from ...engine.client.files import task_file
 from ...engine.command import Command
 from ...engine.errors import UsageError
-from ...engine.notify.delivery import Surroundings, deliver
+from ...engine.notify.delivery import deliver
 from ...engine.notify.message import Happening, Origin, fold
 from ...engine.notify.targets import problems_of, resolve
 from ...engine.taskfile.load import load
-from ...engine.taskfile.options import RunOptions
 
 
 def run(command: Command) -> int:
-    """Print who is told; with --test tell them something."""
-    return notify(task_file(command), command.options(), test=command.flag("test"))
-
-
-def notify(path: str, options: RunOptions, *, test: bool) -> int:
-    """Print the targets, no URL shown; *test*: send to each, 1 where one fails. Raises DeckError."""
-    file = load(path, options)
+    """Print who is told, no URL shown; with --test send to each, 1 where one fails. Raises DeckError."""
+    path = task_file(command)
+    file = load(path, command.options())
     settings = file.settings
     if not settings.notify:
         raise UsageError(f"{file.shown}: there is no [notify] with urls or a command")
@@ -34,7 +29,7 @@ def notify(path: str, options: RunOptions, *, test: bool) -> int:
     problems = problems_of(settings.notify, values, environ)
     for line in problems:
         print(f"warning: {line}")
-    if not test:
+    if not command.flag("test"):
         for name in [*(name for name, _ in targets.urls), *(["the command"] if targets.command else [])]:
             print(name)
         print(f"on {', '.join(sorted(settings.notify.on))}; gpudeck notify --test sends a message now")
@@ -42,7 +37,7 @@ def notify(path: str, options: RunOptions, *, test: bool) -> int:
     path = os.path.abspath(path)
     origin = Origin(settings.name, path, host.hostname(), settings.log_dir)
     notice = fold(origin, [Happening("test", "a test: messages arrive", 0, wall=time.time())])
-    found = deliver(notice, targets, Surroundings(os.path.dirname(path), environ), settings.notify.timeout_s)
+    found = deliver(notice, targets, environ, settings.notify.timeout_s)
     for name, trouble in found.items():
         print(f"{name}: {trouble or 'sent'}")
     return 1 if problems or not found or any(found.values()) else 0

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from ...engine.client.place import Place
 from ...engine.command import Command
-from ...engine.protocol.wire import DeckHead
 from ...engine.protocol.words import barred_text
 from ...engine.text import field_text, plural
 from .screen import tell
@@ -41,11 +38,11 @@ def run(command: Command) -> int:
     left = offline is not None and begun and command.verb == "unpause" and not offline.deck.unfinished
     purpose = "note" if noted else "resume" if left else "act"
     with existing or place.start(purpose) as connection:
-        before = msgspec.convert(connection.request("status")["head"], DeckHead)
+        before = connection.head()
         connection.request(command.verb)
         if existing is None and command.verb == "unpause":
             place.tell_edits(connection)
-        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        head = connection.head()
         pid = connection.hello.pid
     counts = head.counts
     running = f"{plural(counts.running, 'task')} running"

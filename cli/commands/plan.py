@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from math import inf, nextafter
 
@@ -34,7 +34,7 @@ from ...engine.decks.offline import OfflineDeck, open_as_start
 from ...engine.decks.other_decks import OtherDecks
 from ...engine.disk_watch import folders_of, free_mib
 from ...engine.errors import EngineUnavailableError, UsageError
-from ...engine.submit.jobs import NOTHING, Waits, waits_of
+from ...engine.submit.jobs import waits_of
 from ...engine.submit.target import Target
 from ...engine.taskfile.fit import check_fit
 from ...engine.taskfile.problems import BadValueError, did_you_mean
@@ -246,7 +246,8 @@ class PlannedJob:
     script: str = ""
     kept: str = ""
     """Where a start keeps the script."""
-    waits: Waits = NOTHING
+    after_ok: tuple[str, ...] = ()
+    after_end: tuple[str, ...] = ()
 
 
 def _plan_slurm(target: Target, *, as_json: bool) -> int:
@@ -257,9 +258,9 @@ def _plan_slurm(target: Target, *, as_json: bool) -> int:
     except OSError as error:
         raise EngineUnavailableError(f"{error.filename}: {error.strerror}") from error
     if as_json:
-        print(json.dumps([_row(job) for job in jobs], indent=2))
+        print(json.dumps([asdict(job) for job in jobs], indent=2))
         return 0
-    for line in [*target.warnings, *target.file.later, *unknown_partitions(target.selected)]:
+    for line in [*target.warnings, *target.file.later, *unknown_partitions(target.file.chosen)]:
         print(f"warning: {line}")
     print("\n".join(_text(jobs)))
     return 0
@@ -267,9 +268,9 @@ def _plan_slurm(target: Target, *, as_json: bool) -> int:
 
 def planned(target: Target) -> list[PlannedJob]:
     """All tasks, in file order. The values of secret variables are not shown. Raises OSError."""
-    selected, done = target.selected, target.done()
+    done = target.done()
     taken_up = {*target.journal.lasting, *(each.task for each in submitted(target.file, target.journal))}
-    waits = waits_of(selected, done=done)
+    waits = waits_of(target.file.chosen, done=done)
     jobs: list[PlannedJob] = []
     for spec in target.file.tasks:
         if spec.name not in waits:
@@ -283,7 +284,8 @@ def planned(target: Target) -> list[PlannedJob]:
             plan, order = target.planned(spec.name, attempt, TOKEN)
             text = script(order, control_folder(target.logs.dir))
             shown = mask(text, [value for value in secrets_in(order.env) if value != TOKEN])
-            jobs.append(PlannedJob(spec.name, "runs", attempt, shown, plan.paths.script, waits[spec.name]))
+            after = waits[spec.name]
+            jobs.append(PlannedJob(spec.name, "runs", attempt, shown, plan.paths.script, after.ok, after.ended))
     return jobs
 
 
@@ -303,14 +305,14 @@ _OTHERS = ("under way", "done earlier", "left out")
 
 def _text(jobs: Sequence[PlannedJob]) -> list[str]:
     running = [job for job in jobs if job.state == "runs"]
-    more = [f"{len(found)} {state}" for state in _OTHERS if (found := _in(jobs, state))]
+    more = [f"{count} {state}" for state in _OTHERS if (count := sum(job.state == state for job in jobs))]
     if not running:
         return [", ".join(["nothing would be submitted", *more])]
     lines: list[str] = []
     for job in running:
         lines += [
             "",
-            f"==> {job.task}, attempt {job.attempt}{_after(job.waits)}: {job.kept} <==",
+            f"==> {job.task}, attempt {job.attempt}{_after(job)}: {job.kept} <==",
             job.script.rstrip("\n") if len(running) == 1 else _gist(job.script),
         ]
     if len(running) > 1:
@@ -324,22 +326,6 @@ def _gist(script: str) -> str:
     return "\n".join([*asked, script.partition("\ngd_argv=(")[2].partition(")\ngd_environment() {")[0]])
 
 
-def _in(jobs: Sequence[PlannedJob], state: str) -> list[PlannedJob]:
-    return [job for job in jobs if job.state == state]
-
-
-def _after(waits: Waits) -> str:
-    names = [*waits.ok, *waits.ended]
+def _after(job: PlannedJob) -> str:
+    names = [*job.after_ok, *job.after_end]
     return f", after {names_text(names, 3)}" if names else ""
-
-
-def _row(job: PlannedJob) -> dict[str, object]:
-    return {
-        "task": job.task,
-        "state": job.state,
-        "attempt": job.attempt,
-        "script": job.script,
-        "kept": job.kept,
-        "after_ok": list(job.waits.ok),
-        "after_end": list(job.waits.ended),
-    }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, cast
 
 import msgspec
 
 from ...engine.headless.painted import Line, Tone
+from ...engine.protocol.counts import Counts
 from ...engine.protocol.states import ACTIVE, YET_TO_START, given_text, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ...engine.protocol.words import job_text, nodes_text, silent_text, stands
@@ -130,16 +132,14 @@ def gpu_note(gpu: GpuRow) -> str:
     return gpu.note if gpu.stale_since is None else silent_text(gpu.stale_since)
 
 
-def plain(row: msgspec.Struct) -> dict[str, Any]:
-    """All fields, for JSON, also those that have their default."""
-    return {name: _plain(getattr(row, name)) for name in row.__struct_fields__}
-
-
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Rows for JSON: all fields, also those that have their default."""
     if isinstance(value, msgspec.Struct):
-        return plain(value)
-    if isinstance(value, tuple):
-        return [_plain(one) for one in cast("tuple[Any, ...]", value)]
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Counts):
+        return asdict(value)
+    if isinstance(value, (tuple, list)):
+        return [plain(one) for one in cast("Sequence[Any]", value)]
     return value
 
 

@@ -21,7 +21,7 @@ from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.logs.files import AttemptPaths, LogFolder
 from ...engine.protocol.states import ACTIVE, DONE, ENDED
 from ...engine.protocol.wire import TaskRow
-from ...engine.runs.engines import TELL_S, WAITS, Asked, Engines, Wait
+from ...engine.runs.engines import MOST_LOST, TELL_S, WAITS, Asked, Engines, Wait
 from ...engine.runs.wanted import Wanted, wanted_of
 from ...engine.taking import take_places
 from ...engine.taskfile.placeholders import escaped
@@ -96,7 +96,7 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
         wanted = on_terminal(wanted, home.state)
     engines = Engines(home, os.environ, simulated=wanted.simulated, as_root=as_root, on_cpu=on_cpu)
     with Asked() as asked:
-        quietly = _silent if command.flag("quiet") else say
+        quietly: Callable[[str], None] = (lambda _: None) if command.flag("quiet") else say
         name, connection = engines.enter(wanted, say)
         now = command.flag("now")
         if detach:
@@ -123,15 +123,9 @@ def on_terminal(wanted: Wanted, state: str) -> Wanted:
     return replace(wanted, entry={**wanted.entry, "command": held})
 
 
-def _silent(_: str) -> None:
-    """-q: only what the command writes."""
-
-
 TIMED_OUT = 124
 """As timeout(1) has it."""
 _SPAWN = (126, 127)
-_OWN = ("ok", "exit", "oom", "signal")
-"""Ends whose exit code is the command's."""
 
 
 def exit_of(row: TaskRow, asked: signal.Signals | None) -> int:
@@ -159,10 +153,7 @@ def last_words(row: TaskRow) -> str:
     return ""
 
 
-ENGINES = 5
-"""So many engines may be lost under one run before something is taken to be wrong."""
 BROKEN_PIPE = 141
-_DRAIN_S = 0.001
 _LOOK_S = 0.02
 """A terminal is there, and a row settled, within some hundredths of a second."""
 
@@ -192,7 +183,7 @@ class Follower:
         self._engines = engines
         self._asked = asked
         self._say = say
-        self._output = Output.ours(name)
+        self._output = Output(name, sys.stdout, sys.stderr, os.environ)
         self._logs = LogFolder(home.logs)
         self._writes = Writes()
         self._attempt = 0
@@ -202,7 +193,7 @@ class Follower:
     def follow(self, connection: Connection) -> int:
         """Returns the exit code. Raises EngineUnavailableError where it will not be known."""
         try:
-            for _ in range(ENGINES):
+            for _ in range(MOST_LOST):
                 try:
                     with connection:
                         take_places(connection, [self._name] if self._now else [], self._say, self._asked.fileno())
@@ -235,7 +226,7 @@ class Follower:
                 return self._end(row)
             if row.state == "unknown":
                 raise EngineUnavailableError(f"what became of {self._name} cannot be proven; {self._where()}")
-            self._hand_on(connection)
+            self._asked.hand_on(connection, self._name, self._name, self._say)
             if self._terminal and row.state in ACTIVE and row.attempt > self._sat:
                 if (code := self._sit(row)) is not None:
                     return code
@@ -248,8 +239,7 @@ class Follower:
             most_s = _LOOK_S if more and self._terminal else 0 if more else TELL_S if waits else None
             self._writes.wait([connection.fileno(), self._asked.fileno()], most_s)
             self._asked.clear()
-            for _ in connection.messages(_DRAIN_S):
-                pass
+            connection.drain()
 
     def _show(self, row: TaskRow) -> bool:
         if row.attempt and row.needs_gpus and not row.gpus and not self._warned:
@@ -289,18 +279,6 @@ class Follower:
             self._say(words)
         return exit_of(row, stopped_by)
 
-    # -- signals ------------------------------------------------------------------------------------------------------
-
-    def _hand_on(self, connection: Connection) -> None:
-        """The first one stops the run as its own Ctrl-C would, the next ones kill it."""
-        while self._asked.handled < self._asked.times:
-            if self._asked.handled == 0:
-                self._say(f"stopping {self._name}; once more kills it")
-                connection.request("cancel", tasks=[self._name])
-            else:
-                connection.request("kill", tasks=[self._name])
-            self._asked.handled += 1  # not before: an engine that is lost meanwhile has not done it
-
 
 class Output:
     """Of one run, through its attempts."""
@@ -318,10 +296,6 @@ class Output:
             else:
                 sinks.append(_Raw(stream.fileno()))
         self._streams = tuple(map(_Stream, sinks))
-
-    @classmethod
-    def ours(cls, name: str) -> Output:
-        return cls(name, sys.stdout, sys.stderr, os.environ)
 
     def go_over(self, paths: AttemptPaths) -> None:
         """To another attempt. Its logs need not be there yet."""

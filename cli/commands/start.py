@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from ...engine.client.attach import has_engine
 from ...engine.client.connection import Connection
 from ...engine.client.place import Place
@@ -27,7 +25,7 @@ def run(command: Command) -> int:
         pid = connection.hello.pid
         for line in connection.request("start")["warnings"] if began else ():
             place.say(f"warning: {line}")
-        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        head = connection.head()
         left_out = _left_out(connection, head.counts.total)
         if not command.flag("json"):
             place.tell_what_bars(connection)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 from ...engine.client.place import Place
 from ...engine.command import Command
@@ -55,19 +54,9 @@ def run(command: Command) -> int:
 def _print_json(
     found: Look, head: DeckHead, running: Sequence[TaskRow], pending: Sequence[TaskRow], failed: Sequence[TaskRow]
 ) -> None:
-    fields = {name: getattr(head, name) for name in head.__struct_fields__}
-    print_json(
-        {
-            "engine": found.engine,
-            **fields,
-            "counts": asdict(head.counts),
-            "gpus": [plain(gpu) for gpu in found.gpus()],
-            "cluster": None if (cluster := cluster_of(found, head)) is None else plain(cluster),
-            "running": [plain(row) for row in running],
-            "pending": [plain(row) for row in pending],
-            "failed": [plain(row) for row in failed],
-        }
-    )
+    shown = {"gpus": found.gpus(), "cluster": cluster_of(found, head)}
+    rows = {"running": running, "pending": pending, "failed": failed}
+    print_json({"engine": found.engine, **plain(head), **{name: plain(part) for name, part in (shown | rows).items()}})
 
 
 def _head(found: Look, head: DeckHead) -> Iterator[Line]:

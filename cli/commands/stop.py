@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
@@ -85,24 +84,12 @@ def stop_engine(connection: Connection, *, tasks: bool = False, now: bool = Fals
         raise EngineUnavailableError(f"engine {pid} goes on stopping: `gpudeck status` tells") from None
 
 
-@dataclass(slots=True)
-class Undone:
-    so: bool = True
-    """Nothing was asked of the engine that had to be started."""
-
-
-@contextlib.contextmanager
-def alone(place: Place, connection: Connection) -> Generator[Undone]:
+def end_again(place: Place, connection: Connection) -> None:
     """An engine that was started for what came to nothing (answered with n, no such task) leaves as it came: nothing
     starts."""
-    undone = Undone()
-    try:
-        yield undone
-    finally:
-        if undone.so:
-            with contextlib.suppress(DeckError):
-                stop_engine(connection)
-                place.say(f"engine {connection.hello.pid} has ended again: nothing was done")
+    with contextlib.suppress(DeckError):
+        stop_engine(connection)
+        place.say(f"engine {connection.hello.pid} has ended again: nothing was done")
 
 
 def make_way(place: Place, *, always: bool = False) -> None:

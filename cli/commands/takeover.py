@@ -38,8 +38,10 @@ def run(command: Command) -> int:
         print("nothing was done")
         return 1
     with place.start(takeover=True) as connection:
-        counts = connection.request("status")["head"]["counts"]
-    parts = [f"{counts[name]} {name}" for name in ("running", "queued", "waiting", "failed") if counts[name]]
+        counts = connection.head().counts
+    parts = [
+        f"{count} {name}" for name in ("running", "queued", "waiting", "failed") if (count := getattr(counts, name))
+    ]
     print(f"taken over: {', '.join(parts) or 'nothing is left to run'}")
     return 0
 
@@ -61,13 +63,10 @@ def _state(place: Place) -> tuple[StateDir | None, str]:
 def _jobs(place: Place, state: StateDir | None) -> int | None:
     """How many jobs of the deck a cluster has, as far as is known; None: its tasks run on this box."""
     if state is None:
-        return 0 if os.path.isdir(control_folder(_log_dir(place))) else None
+        log_dir = settings_said(place.path, place.options)[0].log_dir
+        return 0 if os.path.isdir(control_folder(log_dir)) else None
     lasting = recorded(look_at(state.db)[0]).lasting.values()
     return sum(bool(start.where) for start in lasting) or None
-
-
-def _log_dir(place: Place) -> str:
-    return settings_said(place.path, place.options)[0].log_dir
 
 
 def _before(state: StateDir | None, elsewhere: str, *, jobs: int | None) -> str:

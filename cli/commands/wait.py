@@ -26,7 +26,7 @@ def run(command: Command) -> int:
     code = _told(waited)
     if command.flag("json"):
         done = len(waited.rows) - len(waited.open)
-        print_json({"exit_code": code, "done": done, "rest": [plain(row) for row in waited.open]})
+        print_json({"exit_code": code, "done": done, "rest": plain(waited.open)})
     return code
 
 

@@ -19,6 +19,13 @@ if TYPE_CHECKING:  # who only reads a record needs no deck and no parser of metr
 _SHELLS = ("bash", "sh")
 
 
+class RecordedGpu(msgspec.Struct, frozen=True):
+    """A GPU of an attempt, as its attempt-N.json has it."""
+
+    index: int
+    uuid: str
+
+
 def read_record(path: str) -> dict[str, Any]:
     """What an attempt-N.json says; {} when it is missing or damaged."""
     try:

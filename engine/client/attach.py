@@ -33,29 +33,11 @@ def attach(path: str, options: RunOptions) -> Connection | None:
     Raises EngineUnavailableError: it runs on another machine, or does not answer. Nothing is ever started here.
     """
     state = find_state(path, options)
-    return None if state is None else _attach(state.path)
-
-
-def engines_here() -> Iterator[Connection]:
-    """Connections to all engines of this user on this box, but those that do not answer."""
-    for address in addresses():
-        try:
-            found = Connection(connect(address, timeout_s=HELLO_S))
-        except (OSError, EngineUnavailableError):
-            continue
-        yield found
-
-
-def has_engine(path: str, options: RunOptions) -> bool:
-    """Whether an engine has the deck of *path*, on this machine or another. Nothing is asked of it."""
-    state = find_state(path, options)
-    return state is not None and held_by(state.path) is not None
-
-
-def _attach(state_dir: str) -> Connection | None:
+    if state is None:
+        return None
     deadline = time.monotonic() + START_S
     elsewhere = None
-    while (holder := held_by(state_dir)) is not None:
+    while (holder := held_by(state.path)) is not None:
         here = this_machine()
         if holder.pid and not (holder.machine.same_box(here) and holder.machine.pid_ns == here.pid_ns):
             if holder == elsewhere:
@@ -79,6 +61,22 @@ def _attach(state_dir: str) -> Connection | None:
             raise EngineUnavailableError(silent(holder))
         time.sleep(_LOOK_S)
     return None
+
+
+def engines_here() -> Iterator[Connection]:
+    """Connections to all engines of this user on this box, but those that do not answer."""
+    for address in addresses():
+        try:
+            found = Connection(connect(address, timeout_s=HELLO_S))
+        except (OSError, EngineUnavailableError):
+            continue
+        yield found
+
+
+def has_engine(path: str, options: RunOptions) -> bool:
+    """Whether an engine has the deck of *path*, on this machine or another. Nothing is asked of it."""
+    state = find_state(path, options)
+    return state is not None and held_by(state.path) is not None
 
 
 def attach_or_start(

@@ -15,10 +15,12 @@ from ..adapters.processes.proc import stat
 from ..adapters.state.lock import Holder
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..protocol.picture import Picture, folded
-from ..protocol.wire import PORTION, BadFrameError, Bye, Hello, Reply, Request, TaskRow, ToClient, decode, encode
+from ..protocol.rows import DeckHead, TaskRow
+from ..protocol.wire import PORTION, BadFrameError, Bye, Hello, Reply, Request, ToClient, decode, encode
 
 HELLO_S = 2.0
 """An engine that does not greet within this time is frozen or stuck."""
+_DRAIN_S = 0.001
 
 
 class Gone(EngineUnavailableError):  # noqa: N818
@@ -121,6 +123,10 @@ class Connection:
         """From now on `messages` yields pictures and changes, and with *events* what happens."""
         self.request("watch", rows=rows, events=events)
 
+    def head(self) -> DeckHead:
+        """How the deck stands now."""
+        return msgspec.convert(self.request("status")["head"], DeckHead)
+
     def rows(self, names: Sequence[str]) -> list[TaskRow]:
         """How these tasks stand now, asked for in portions."""
         found: list[TaskRow] = []
@@ -141,6 +147,11 @@ class Connection:
             yield message
             if isinstance(message, Bye):
                 raise SaidGoodbye(f"the engine has ended: {message.why}")
+
+    def drain(self) -> None:
+        """Fold what has come into `picture`, without waiting for more. Raises Gone."""
+        for _ in self.messages(_DRAIN_S):
+            pass
 
     def wait_for_picture(self) -> Picture:
         """Watch until the deck is known as a whole, as it stands after the last answer to a request."""

@@ -88,7 +88,9 @@ def task_file(command: Command) -> str:
     if command.flag("queue"):
         if command.file is not None:
             raise UsageError("--queue means your single commands, which have no task file: give one of the two")
-        return _queue()
+        if not os.path.isfile(path := queue_file()):
+            raise UsageError("your queue on this host is empty: `gpudeck run -- COMMAND` runs a command")
+        return path
     try:
         return find_task_file(command.file, os.environ, os.getcwd())
     except UsageError as error:
@@ -97,10 +99,3 @@ def task_file(command: Command) -> str:
         if command.verb in _ABOUT_A_FILE or command.flag("headless"):
             raise UsageError(f"{error}; --queue means your single commands") from None
         return queue_file()
-
-
-def _queue() -> str:
-    path = queue_file()
-    if not os.path.isfile(path):
-        raise UsageError("your queue on this host is empty: `gpudeck run -- COMMAND` runs a command")
-    return path

@@ -7,25 +7,19 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-import msgspec
-
 from ... import __version__
-from ..adapters.state.folder import load_environment
+from ..adapters.state.folder import TELLING, load_environment
 from ..command import Command
 from ..decks.options import Purpose, changed, decode, refuse_other
 from ..decks.states import find_state
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..hints import Hints
-from ..protocol.wire import DeckHead
 from ..protocol.words import barred_text
 from ..taskfile.options import RunOptions
 from ..text import field_text, printable
 from .attach import attach, attach_or_start, has_engine, running_alone
 from .connection import Connection, Gone
 from .files import queue_file, task_file
-
-_TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
-"""Which programs and packages a task gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +85,14 @@ class Place:
                 warn=self.say,
             )
             if purpose == "note":
-                halted = connection.request("status")["head"].get("halted")
+                halted = connection.head().halted
                 goes_on = "`gpudeck unpause` goes on" if halted else "`gpudeck start` runs the deck"
                 self.say(f"no task runs, and nothing starts now: {goes_on}")
             elif not quiet:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
-            if purpose in ("look", "resume", "act"):
-                self._tell_held(connection)
+            # A new engine runs the deck under what an earlier start said.
+            if purpose in ("look", "resume", "act") and (still := connection.request("options")["held"]):
+                self.say(still)
         else:
             self.tell_environment()
             if change and connection.hello.version == __version__:
@@ -106,7 +101,7 @@ class Place:
 
     def tell_what_bars(self, connection: Connection) -> None:
         """A line where the deck starts nothing of what waits."""
-        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        head = connection.head()
         if head.paused:
             self.say(f"{field_text(head.paused)}, nothing starts: `gpudeck unpause` starts tasks again")
         elif head.halted:
@@ -128,11 +123,6 @@ class Place:
         except DeckError:  # the engine ends, or the journal cannot be written, which is told elsewhere
             return
 
-    def _tell_held(self, connection: Connection) -> None:
-        """A line where a new engine runs the deck under what an earlier start said."""
-        if still := connection.request("options")["held"]:
-            self.say(still)
-
     def elsewhere(self) -> str:
         """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
         state = find_state(self.path, self.options)
@@ -145,8 +135,16 @@ class Place:
 
     def tell_environment(self) -> None:
         """Tasks get the environment of the run's start: one line where the caller's is another."""
-        if other := self._other_environment():
-            self.say(other)
+        state = find_state(self.path, self.options)
+        kept = None if state is None else load_environment(state.path)
+        if kept is None:
+            return
+        for name in TELLING:
+            mine, theirs = self.environ.get(name, ""), kept.get(name, "")
+            what = _path_difference(mine, theirs) if name == "PATH" else f"{name} {theirs or 'unset'}"
+            if mine != theirs and what:
+                self.say(f"tasks get {what}, not what this shell has: see `gpudeck env --refresh`")
+                return
 
     def _greet(self, connection: Connection, *, change: bool) -> None:
         hello = connection.hello
@@ -163,18 +161,6 @@ class Place:
         elif changed(running, given) != running:
             wanted = {name: getattr(given, name) for name in ("gpus", "slots_per_gpu", "only", "with_needs")}
             self.say(connection.request("change", **wanted)["text"])
-
-    def _other_environment(self) -> str:
-        state = find_state(self.path, self.options)
-        kept = None if state is None else load_environment(state.path)
-        if kept is None:
-            return ""
-        for name in _TELLING:
-            mine, theirs = self.environ.get(name, ""), kept.get(name, "")
-            what = _path_difference(mine, theirs) if name == "PATH" else f"{name} {theirs or 'unset'}"
-            if mine != theirs and what:
-                return f"tasks get {what}, not what this shell has: see `gpudeck env --refresh`"
-        return ""
 
 
 def _path_difference(mine: str, theirs: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 _DETAILS = re.compile(r"\([^()]*\)")
 """Slurm's, about which they are: (S:0-1), (IDX:0,2-3), (null)."""
@@ -21,6 +22,11 @@ def gpus_by_type(gres: str) -> Counter[str]:
         if name in _NAMES and len(words) <= 1:
             found[words[0] if words else ""] += int(count)
     return +found
+
+
+def indices(uuids: Iterable[str], index_of: Mapping[str, int]) -> tuple[int, ...]:
+    """Of these GPUs, those that are known."""
+    return tuple(index_of[uuid] for uuid in uuids if uuid in index_of)
 
 
 _SHORTEST = len("GPU-") + 1

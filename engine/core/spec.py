@@ -7,7 +7,7 @@ a deck of 100,000 tasks stays small.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Literal
@@ -514,3 +514,8 @@ class DeckFile:
     """By task, why it goes without the values that `retry --set` has given."""
     later: tuple[str, ...] = ()
     """A line for each thing that the file asks for and this version cannot do yet."""
+
+    @property
+    def chosen(self) -> Sequence[TaskSpec]:
+        """The tasks that are left in, in file order."""
+        return self.tasks if self.selected is None else [spec for spec in self.tasks if spec.name in self.selected]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..adapters.slurm.jobfiles import VOID, claimed_by, control_folder, path
 from ..core.events import AttemptStarting
 from ..core.recorded import Recorded
-from ..core.spec import DeckFile, DeckSettings, TaskSpec
+from ..core.spec import DeckFile, DeckSettings
 from ..errors import EngineUnavailableError, UsageError
 from ..text import names_text, plural
 
@@ -56,15 +56,10 @@ def passed_over_nodelists(file: DeckFile) -> list[str]:
         return []
     from ..adapters.slurm.script import names_several  # with what runs Slurm's programs
 
-    chosen = file.selected
-    specs = [spec for spec in file.tasks if chosen is None or spec.name in chosen]
-    names = [spec.name for spec in specs if spec.extras.nodes == 1 and names_several(_nodelist(spec))]
+    asked = {spec.name: dict(spec.extras.slurm).get("nodelist", "") for spec in file.chosen if spec.extras.nodes == 1}
+    names = [name for name, nodes in asked.items() if names_several(str(nodes))]
     words = "slurm.nodelist names several nodes for a task of one: passed over"
     return [f"{names_text(names, 1)}: {words}"] if names else []
-
-
-def _nodelist(spec: TaskSpec) -> str:
-    return str(dict(spec.extras.slurm).get("nodelist", ""))
 
 
 def refuse_other_backend(file: DeckFile, told: Recorded) -> None:

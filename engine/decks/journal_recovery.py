@@ -12,7 +12,6 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -20,7 +19,7 @@ import msgspec
 from ..adapters import host
 from ..adapters.background import within
 from ..adapters.processes import proc, record
-from ..attempts.record import read_record
+from ..attempts.record import RecordedGpu, read_record
 from ..core.events import AttemptEnded, AttemptStarting, Fact, Outcome, Reason, RunEnded, RunStarted
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile
@@ -30,10 +29,6 @@ from ..ports import Instant
 from ..snapshot.index import SHARED
 
 _FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")
-
-
-class _Gpu(msgspec.Struct):
-    uuid: str
 
 
 class _End(msgspec.Struct):
@@ -55,25 +50,11 @@ class RecordedAttempt(msgspec.Struct):
     fingerprint: str
     start: str
     token: str
-    gpus: tuple[_Gpu, ...] = ()
+    gpus: tuple[RecordedGpu, ...] = ()
     end: _End | None = None
     log: str = ""
     where: str = ""
     """The cluster that it was given to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """What was found."""
-
-    facts: Sequence[Fact]
-    ended: int
-    """Attempts whose end is known again."""
-    open: int
-    """Attempts that run, or whose record tells how they ended."""
-
-    def __str__(self) -> str:
-        return f"{self.ended} results and {self.open} unfinished attempts are known again from their logs and records"
 
 
 def has_forgotten(records: Collection[str], journal: Recorded) -> bool:
@@ -91,8 +72,9 @@ def recover(
     boot_id: str,
     results_too: bool,
     options: str = "",
-) -> Recovered:
-    """Facts about the newest attempt of each task of *deck*, where the journal does not know how it ended.
+) -> tuple[list[Fact], str]:
+    """Facts about the newest attempt of each task of *deck*, where the journal does not know how it ended; and what to
+    say of them.
 
     *records*: tokens of attempts that left one. *boot_id*: of the boot on which the last engine ran. *results_too*:
     also of attempts that were over and done with. *options*: those given now, encoded, for a run that is made up.
@@ -116,8 +98,9 @@ def recover(
             results += [_ended(told, now)] if _same(before, told) else [_starting(told, now), _ended(told, now)]
         elif may_last and not _same(before, told):
             still.append(_starting(told, now))
-    found = _in_a_run(results, still, journal, boot_id, now, options)
-    return Recovered(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
+    ended = sum(isinstance(fact, AttemptEnded) for fact in results)
+    said = f"{ended} results and {len(still)} unfinished attempts are known again from their logs and records"
+    return list(_in_a_run(results, still, journal, boot_id, now, options)), said
 
 
 def _same(start: AttemptStarting | None, told: RecordedAttempt) -> bool:

@@ -16,9 +16,10 @@ from ..adapters.processes import record
 from ..adapters.state.home import original_of
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..attempts.environment import base_environment
-from ..attempts.record import read_record
+from ..attempts.record import RecordedGpu, read_record
 from ..core.apply import derive
 from ..core.deck import Task
+from ..core.gpu_names import indices
 from ..core.spec import DeckSettings, alike
 from ..errors import TaskFileError
 from ..logs.files import AttemptPaths
@@ -37,11 +38,6 @@ Standing = Literal["runs", "ended", "gone", "unknown"]
 
 _MOST_READ = 64
 """So many attempt-N.json at most are read to find out which GPU is which: what they lacked, others may lack too."""
-
-
-class _RecordedGpu(msgspec.Struct, frozen=True):
-    index: int
-    uuid: str
 
 
 class OfflineDeck:
@@ -133,8 +129,7 @@ class OfflineDeck:
     def gpus_of(self, task: Task) -> tuple[int, ...]:
         """Indices of the GPUs of a task's newest attempt, as far as they are known."""
         attempt = task.attempt() or (task.ended[-1] if task.ended else None)
-        uuids = () if attempt is None else attempt.gpus
-        return tuple(self.index_of[uuid] for uuid in uuids if uuid in self.index_of)
+        return () if attempt is None else indices(attempt.gpus, self.index_of)
 
     @cached_property
     def index_of(self) -> Mapping[str, int]:
@@ -144,7 +139,7 @@ class OfflineDeck:
         telling = (self.paths(name, number).json for name, number, uuids in self._used() if not known.keys() >= uuids)
         for path in islice(telling, _MOST_READ):
             with contextlib.suppress(msgspec.ValidationError):
-                said = msgspec.convert(read_record(path).get("gpus", []), list[_RecordedGpu])
+                said = msgspec.convert(read_record(path).get("gpus", []), list[RecordedGpu])
                 known |= {gpu.uuid: gpu.index for gpu in said}
         return known
 

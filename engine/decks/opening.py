@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir, open_state_dir, save_environment
+from ..adapters.state.folder import TELLING, StateDir, open_state_dir, save_environment
 from ..adapters.state.home import settle_in
 from ..adapters.state.lock import DeckLock, this_machine
 from ..attempts.environment import base_environment
@@ -147,7 +147,8 @@ def _taken(path: str, given: RunOptions, purpose: Purpose) -> bytes | None:
     if content is None:
         return None
     try:
-        moved = _state_dir(read_source(path), given) != _state_dir(read_source(path, content), given)
+        now, then = (load_settings(read_source(path, text), given).state_dir for text in (None, content))
+        moved = now != then
     except TaskFileError:  # the file is gone or broken; what was taken is told of where it is read
         moved = False
     return None if moved else content
@@ -164,10 +165,6 @@ def _loaded(source: Source, taken: bytes | None, loaded_from: Callable[[Source],
         loaded = loaded_from(read_source(source.shown))
         passed_over = f"the task file as the deck took it last cannot be used any more ({error.problems[0]})"
         return loaded, f"{passed_over}: the deck takes it as it is now"
-
-
-def _state_dir(source: Source, given: RunOptions) -> str:
-    return load_settings(source, given).state_dir
 
 
 def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:
@@ -207,7 +204,7 @@ def _past(
     jobs = may_have_jobs(settings, told)
     if not (damage or jobs or has_forgotten(records, told)):
         return Past(state, facts, told, damage), ""
-    found = recover(
+    found, said = recover(
         settings.log_dir,
         records,
         settings.name,
@@ -216,15 +213,15 @@ def _past(
         results_too=bool(damage) or (jobs and takeover),
         options=options,
     )
-    if not found.facts:
+    if not found:
         return Past(state, facts, told, damage), ""
     written: SimpleQueue[Exception | None] = SimpleQueue()
-    journal.submit(found.facts, durable=True, done=written.put)
+    journal.submit(found, durable=True, done=written.put)
     error = written.get()
     if error is not None:
         raise EngineUnavailableError(f"{state.db} cannot be written: {error}") from error
-    facts += found.facts
-    return Past(state, facts, recorded(facts), damage), str(found)
+    facts += found
+    return Past(state, facts, recorded(facts), damage), said
 
 
 def _refuse_wrong_place(loaded: Loaded, given: RunOptions) -> None:
@@ -319,9 +316,6 @@ def _on_cpu_warning(deck: Deck) -> str:
     return f"no NVIDIA GPU on this box: {wanting} GPU tasks run on the CPU, {deck.on_cpu_slots} at once"
 
 
-_TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
-
-
 def _run_environment(past: Past, environ: Mapping[str, str], *, service: bool) -> tuple[Mapping[str, str], str]:
     """A run keeps the environment that it was started with, whichever engine goes on with it. A *service* has no
     environment of its own that would be of use: it takes what is kept. Returns it, and a warning where the caller's
@@ -332,7 +326,7 @@ def _run_environment(past: Past, environ: Mapping[str, str], *, service: bool) -
     if kept is None:
         save_environment(past.state.path, fresh)
         return fresh, ""
-    other = [name for name in _TELLING if kept.get(name) != fresh.get(name)]
+    other = [name for name in TELLING if kept.get(name) != fresh.get(name)]
     other += [name for name in ("CUDA_VISIBLE_DEVICES",) if name in kept and name not in fresh]
     if service or not other:
         return kept, ""

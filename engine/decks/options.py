@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..errors import UsageError
@@ -40,9 +40,15 @@ _OF_EACH_START = frozenset({"only", "exclude", "limit", "with_needs", "also"})
 
 def encode(options: RunOptions) -> str:
     """What differs from the defaults, as JSON; "" for nothing."""
-    default = RunOptions()
-    given = {name: value for name, value in asdict(options).items() if value != getattr(default, name)}
+    given = _given(options)
     return json.dumps(given, sort_keys=True) if given else ""
+
+
+def _given(options: RunOptions) -> dict[str, Any]:
+    """What differs from the defaults, by name."""
+    default = RunOptions()
+    said = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
+    return {name: value for name, value in said.items() if value != getattr(default, name)}
 
 
 def decode(text: str) -> RunOptions:
@@ -72,12 +78,10 @@ def holding(purpose: Purpose, journal: Recorded, given: RunOptions) -> RunOption
 def held(options: RunOptions, given: RunOptions, *, unfinished: bool) -> str:
     """What to say of options that hold and that nobody has given now; "" where there are none. *unfinished*: the run
     that they were said for goes on."""
-    default = RunOptions()
-    left = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
-    left = {name: value for name, value in left.items() if value not in (getattr(given, name), getattr(default, name))}
+    left = {name: value for name, value in _given(options).items() if value != getattr(given, name)}
     left["retried"] = {}  # told by task
     left["set"] = {key: value for key, value in options.set.items() if given.set.get(key) != value}
-    said = describe(replace(default, **left))
+    said = describe(RunOptions(**left))
     if not said:
         return ""
     if unfinished:
@@ -119,10 +123,10 @@ def _others(before: RunOptions, given: RunOptions) -> Iterator[tuple[str, Any, A
 
 def as_before(kept: RunOptions, given: RunOptions) -> RunOptions:
     """The options that the newest run was started with, with what is given now in the place of what was."""
-    default = RunOptions()
-    said = {field.name: getattr(given, field.name) for field in fields(RunOptions)}
-    changes = {name: value for name, value in said.items() if value != getattr(default, name)}
-    changes |= {"set": {**kept.set, **given.set}, "also": tuple(dict.fromkeys((*kept.also, *given.also)))}
+    changes = _given(given) | {
+        "set": {**kept.set, **given.set},
+        "also": tuple(dict.fromkeys((*kept.also, *given.also))),
+    }
     if given.only not in ((), kept.only):
         changes |= {"with_needs": given.with_needs, "also": given.also}
     return replace(kept, **{"profile": given.profile, "name": given.name, **_one_halt(changes)})
@@ -153,11 +157,6 @@ def changed(running: RunOptions, given: RunOptions) -> RunOptions:
     refuse_other(running, replace(given, **fixed))
     given = replace(given, profile=running.profile, name=running.name)
     return as_before(running, given)
-
-
-def retried_with(options: RunOptions, given: Mapping[str, Mapping[str, str]]) -> RunOptions:
-    """The same, and these values of variables, by task, in the place of what earlier retries gave it."""
-    return replace(options, retried={**options.retried, **given})
 
 
 def has_selection(options: RunOptions) -> bool:
@@ -194,10 +193,7 @@ def _selection(options: RunOptions) -> dict[str, Any]:
 
 def describe(options: RunOptions) -> str:
     """The options as they would be typed."""
-    default = RunOptions()
-    names = [field.name for field in fields(RunOptions) if field.name not in _NEVER_TYPED]
-    given = [(name, getattr(options, name)) for name in names]
-    return " ".join(_said(name, value) for name, value in given if value != getattr(default, name))
+    return " ".join(_said(name, value) for name, value in _given(options).items() if name not in _NEVER_TYPED)
 
 
 def _flag(name: str) -> str:

@@ -137,11 +137,8 @@ class SiblingLogs:
         """The newest attempt of this task in each of these logs but those of the decks *apart_from*. They do not tell
         which outputs it had: of other files only one that did the same work is meant."""
         found = _newest_of(self._decks, spec, apart_from)
-        return found + [each for each in _newest_of(self._strangers, spec, apart_from) if _is_same(each, spec)]
-
-
-def _is_same(attempt: OutputAttempt, spec: TaskSpec) -> bool:
-    return attempt.fingerprint == spec.fingerprint
+        strangers = _newest_of(self._strangers, spec, apart_from)
+        return found + [each for each in strangers if each.fingerprint == spec.fingerprint]
 
 
 def _newest_of(

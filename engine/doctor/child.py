@@ -84,15 +84,9 @@ class Child:
 
     def wait(self, limit_s: float) -> bool:
         """Whether it ended within *limit_s*. Meanwhile it is noted which sessions belong to its tree."""
-        deadline = time.monotonic() + limit_s
-        while self.runs():
-            self._note()
-            left = deadline - time.monotonic()
-            if left <= 0:
-                self._late = True
-                return False
-            self._pause(min(_LOOK_S, left))
-        return True
+        self._until_gone(limit_s)
+        self._late = self.runs()
+        return not self._late
 
     def said(self) -> str:
         """What it has written so far."""
@@ -140,7 +134,8 @@ class Child:
             return
         if self.runs():
             self._note()
-            self._signal(signal.SIGTERM)
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGTERM)
             self._until_gone(_GRACE_S)
         self._end_tree()
 
@@ -154,13 +149,9 @@ class Child:
         deadline = time.monotonic() + limit_s
         while self.runs() and time.monotonic() < deadline:
             self._note()
-            self._pause(_LOOK_S)
-
-    def _pause(self, limit_s: float) -> None:
-        """Until it ends, or for so long."""
-        if self._process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(limit_s)
+            if self._process is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_LOOK_S)
 
     def _end_tree(self) -> None:
         deadline = time.monotonic() + _KILL_S
@@ -175,11 +166,6 @@ class Child:
                 return
             time.sleep(_LOOK_S / 5)
         self._until_gone(_KILL_S)
-
-    def _signal(self, number: int) -> None:
-        if self._process is not None:
-            with contextlib.suppress(OSError):
-                os.killpg(self._process.pid, number)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from .child import Ended, run
 from .containers import check_containers
 from .finding import Finding, fail, ok, warn
 from .slurm_trial import check_trial, try_job
-from .subject import Chosen, Interpreter, Subject, check_given, choose_gpus, given_gpus, task_name
+from .subject import Interpreter, Subject, check_given, choose_gpus, task_name
 
 _FILES_S = 5.0
 
@@ -35,11 +36,7 @@ def check_programs(tasks: Sequence[TaskSpec], base: Mapping[str, str], *, here: 
         missing = within(_FILES_S, partial(look_for_programs, tasks, base, here=here))
     except TimeoutError:
         missing = []
-    for each in missing:
-        kind = warn if each.later else fail
-        yield kind("command", f"{each.task}: {each.text}", each.remedy)
-    if not missing:
-        yield ok("command", "programs and scripts that the commands name are there")
+    yield from missing or [ok("command", "programs and scripts that the commands name are there")]
 
 
 _LIMIT_S = 300.0
@@ -50,7 +47,7 @@ def run_own(file: DeckFile, python: Interpreter) -> Iterator[Finding]:
     known = {"python": python.path, "log_dir": file.settings.log_dir}
     for command in file.own_checks.run:
         text = fill_shell(command, lambda name: known[name])
-        ended = run([shell(), "-c", text], env=python.env, cwd=_folder(file), limit_s=_LIMIT_S)
+        ended = run([shell(), "-c", text], env=python.env, cwd=os.path.dirname(file.path), limit_s=_LIMIT_S)
         yield check_own(without_markers(command), ended)
 
 
@@ -58,10 +55,6 @@ def check_own(command: str, ended: Ended) -> Finding:
     if ended.code == 0:
         return ok("own check", command)
     return fail("own check", f"{command}: {ended.how}", "[doctor] run in the task file has it")
-
-
-def _folder(file: DeckFile) -> str:
-    return file.path.rpartition("/")[0] or "/"
 
 
 _MOST_ON_CPU = 2
@@ -76,7 +69,10 @@ class _Scene:
 
     subject: Subject
     gpus: cards.Gpus
-    chosen: Chosen
+    chosen: tuple[GpuInfo, ...]
+    """Of the box, those that tasks get; or none,"""
+    trouble: str
+    """and why they cannot be had."""
     environ: Mapping[str, str]
     ranks: int
     inside: bool
@@ -87,7 +83,7 @@ class _Scene:
     def visible(self, gpus: Sequence[GpuInfo]) -> str:
         """The CUDA_VISIBLE_DEVICES of a task on these GPUs."""
         inherited = self.environ.get("CUDA_VISIBLE_DEVICES")
-        return cuda_visible_devices([gpu.uuid for gpu in gpus], self.chosen.inventory, inherited=inherited)
+        return cuda_visible_devices([gpu.uuid for gpu in gpus], self.gpus.inventory, inherited=inherited)
 
     def is_first(self, python: Interpreter) -> bool:
         return python is self.subject.interpreters[0]
@@ -101,9 +97,10 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
         yield _task_file(subject)
     cluster = subject.settings.backend == "slurm" and not inside
     gpus = cards.look_at(subject.settings, environ)
-    chosen = _chosen(subject, gpus, environ, inside=inside, cluster=cluster)
-    scene = _Scene(subject, gpus, chosen, environ, ranks, inside, cluster)
-    if not cluster:  # its GPUs are elsewhere
+    none = (), ""  # those of a cluster are elsewhere
+    chosen, trouble = none if cluster else choose_gpus(subject.settings, gpus.inventory, environ, inside=inside)
+    scene = _Scene(subject, gpus, chosen, trouble, environ, ranks, inside, cluster)
+    if not cluster:
         yield from _gpus(scene)
     for python in subject.interpreters:
         yield from _python(scene, python)
@@ -113,12 +110,6 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
         yield from check_programs(subject.tasks, base, here=not scene.cluster)
         yield from check_containers(subject.tasks, subject.settings, base)
         yield from run_own(subject.file, subject.interpreters[0])
-
-
-def _chosen(subject: Subject, gpus: cards.Gpus, environ: Mapping[str, str], *, inside: bool, cluster: bool) -> Chosen:
-    if cluster:
-        return Chosen(gpus.inventory)
-    return given_gpus(gpus, environ) if inside else choose_gpus(subject.settings, gpus.inventory, environ)
 
 
 def _task_file(subject: Subject) -> Finding:
@@ -136,23 +127,23 @@ def _gpus(scene: _Scene) -> Iterator[Finding]:
     gpus, chosen, subject = scene.gpus, scene.chosen, scene.subject
     yield from cards.check_driver(gpus)
     if scene.inside:
-        yield from check_given(gpus, chosen, scene.environ)
+        yield from check_given(gpus, chosen, scene.trouble, scene.environ)
     else:
         gpu_tasks = any(task.resources.gpus != 0 for task in subject.tasks)
-        yield cards.check_detection(gpus, chosen.gpus, chosen.trouble, gpu_tasks=gpu_tasks)
-    yield from cards.check_cards(gpus, chosen.gpus, subject.settings)
-    yield from cards.check_models(chosen.gpus)
-    yield from cards.check_links(chosen.gpus)
+        yield cards.check_detection(gpus, chosen, scene.trouble, gpu_tasks=gpu_tasks)
+    yield from cards.check_cards(gpus, chosen, subject.settings)
+    yield from cards.check_models(chosen)
+    yield from cards.check_links(chosen)
     yield from cards.check_mig(gpus)
     yield from cards.check_persistence(gpus)
-    yield from cards.check_memory(gpus, chosen.gpus)
+    yield from cards.check_memory(gpus, chosen)
 
 
 def _python(scene: _Scene, python: Interpreter) -> Iterator[Finding]:
     """What one interpreter can do; isolation is proven with the first."""
     subject = scene.subject
     imports = subject.file.own_checks.imports if subject.file is not None else ()
-    real = [gpu for gpu in scene.chosen.gpus if not gpu.simulated] if python.gpu_tasks or not python.tasks else []
+    real = [gpu for gpu in scene.chosen if not gpu.simulated] if python.gpu_tasks or not python.tasks else []
     seeing = python if scene.inside else python.seeing(scene.visible(real))
     ended = inside_python.look_inside(seeing, imports, _values(subject))
     gangs = any(task.resources.gpus not in (0, 1) for task in subject.tasks)
@@ -176,7 +167,7 @@ def _distributed(scene: _Scene, python: Interpreter, real: Sequence[GpuInfo]) ->
         text = f"{plural(len(idle), 'idle GPU')} for {scene.ranks} ranks: tried on the CPU"
         yield warn("distributed", text, remedy)
     visible = scene.visible(idle[: scene.ranks]) if len(idle) >= scene.ranks else ""
-    yield from inside_python.check_ranks(inside_python.launch(python, scene.ranks, visible))
+    yield from inside_python.check_ranks(*inside_python.launch(python, scene.ranks, visible))
 
 
 def _host(scene: _Scene) -> Iterator[Finding]:
@@ -187,21 +178,22 @@ def _host(scene: _Scene) -> Iterator[Finding]:
         yield host.check_shared_memory(host.disk("/dev/shm"))
     yield from host.check_limits(host.limits())
     if not scene.cluster:
-        yield host.check_load(subject.tasks, settings, len(scene.chosen.gpus), cores())
+        yield host.check_load(subject.tasks, settings, len(scene.chosen), cores())
     yield host.check_logout(host.logout())
     if not scene.cluster:
-        yield from host.check_ports(host.ports())
+        taken = not host.can_bind(host.TORCHRUN_PORT)
+        yield from host.check_ports(free=host.can_bind(0), torchrun_taken=taken, trouble=host.name_trouble())
     yield host.check_kernel(host.missing_in_kernel())
     if scene.cluster:
         yield from _cluster(subject.tasks, settings.log_dir, settings.max_submitted, scene.environ)
     else:
-        yield slurm.check_slurm(slurm.look_for_slurm(scene.environ))
+        yield slurm.check_slurm(slurm.Call(scene.environ))
 
 
 def _places(scene: _Scene) -> list[isolation.Place]:
-    if not scene.chosen.gpus:
+    if not scene.chosen:
         return [isolation.Place(f"CPU {number}", "") for number in range(_MOST_ON_CPU)]
-    return [_place(scene, gpu) for gpu in scene.chosen.gpus]
+    return [_place(scene, gpu) for gpu in scene.chosen]
 
 
 def _place(scene: _Scene, gpu: GpuInfo) -> isolation.Place:
@@ -223,7 +215,7 @@ def _cluster(
     tasks: Sequence[TaskSpec], log_dir: str, max_submitted: int, environ: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Of a deck that runs on Slurm. The last check submits a job of its own, and waits up to a minute for it."""
-    call = slurm.caller(environ)
+    call = slurm.Call(environ)
     facts = slurm.look(call)
     yield slurm.check_answer(facts)
     if facts.missing or facts.trouble:

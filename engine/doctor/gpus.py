@@ -126,7 +126,7 @@ def check_detection(gpus: Gpus, chosen: Sequence[GpuInfo], trouble: str, *, gpu_
         if not gpu_tasks:
             return ok(name, "no NVIDIA GPU")
         return warn(name, "no NVIDIA GPU", "GPU tasks run on the CPU here, sim:N only plays GPUs")
-    used = "" if len(chosen) == len(found) else f"; tasks get {_numbers(chosen)}"
+    used = "" if len(chosen) == len(found) else f"; tasks get {ranges(gpu.index for gpu in chosen) or 'none'}"
     return ok(name, f"{plural(len(found), 'GPU')}: {_models(found)}{used}")
 
 
@@ -216,10 +216,6 @@ def _models(found: Sequence[GpuInfo]) -> str:
         size = "" if gpu.total_mib is None else f" {gpu.total_mib / 1024:.0f} GiB"
         by_name.setdefault(f"{gpu.name}{size}", []).append(gpu.index)
     return ", ".join(f"{ranges(indices)} {name}" for name, indices in by_name.items())
-
-
-def _numbers(found: Sequence[GpuInfo]) -> str:
-    return ranges(gpu.index for gpu in found) if found else "none"
 
 
 _SLOWED = frozenset({"hw thermal", "thermal", "power brake", "hw slowdown"})

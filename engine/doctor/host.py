@@ -19,7 +19,7 @@ from .finding import Finding, fail, ok, warn
 
 _FILES_S = 5.0
 _NAMES_S = 5.0
-_TORCHRUN_PORT = 29500
+TORCHRUN_PORT = 29500
 _MIB = 1024 * 1024
 
 
@@ -45,16 +45,6 @@ class Limits:
     """Threads of this user: they are what the limit counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
-    free: bool
-    """Whether the kernel gives out a port on localhost."""
-    torchrun_taken: bool
-    """Whether somebody listens on torchrun's default port."""
-    name_trouble: str = ""
-    """Why the host's own name cannot be looked up."""
-
-
 def disk(path: str) -> Disk:
     def look() -> Disk:
         folder = os.path.abspath(path)
@@ -78,13 +68,13 @@ def limits() -> Limits:
     return Limits(_number(files), _number(most), _number(processes), _own_threads())
 
 
-def ports() -> Ports:
+def name_trouble() -> str:
+    """Why the host's own name cannot be looked up; "" where it can."""
     try:
         within(_NAMES_S, lambda: socket.getaddrinfo(socket.gethostname(), None))
-        trouble = ""
     except (OSError, TimeoutError) as error:
-        trouble = f"{socket.gethostname()}: {error}"
-    return Ports(_can_bind(0), not _can_bind(_TORCHRUN_PORT), trouble)
+        return f"{socket.gethostname()}: {error}"
+    return ""
 
 
 def logout() -> Logout | None:
@@ -119,7 +109,8 @@ def _own_threads() -> int:
     return count
 
 
-def _can_bind(port: int) -> bool:
+def can_bind(port: int) -> bool:
+    """On localhost. *port*: 0 for any that the kernel gives out."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -193,20 +184,18 @@ def check_logout(logout: Logout | None) -> Finding:
     return ok("logout", where)
 
 
-def check_ports(ports: Ports) -> Iterator[Finding]:
-    """A rendezvous of ranks needs a port and a name."""
+def check_ports(*, free: bool, torchrun_taken: bool, trouble: str = "") -> Iterator[Finding]:
+    """A rendezvous of ranks needs a port and a name. *trouble*: see `name_trouble`."""
     name = "rendezvous"
-    if not ports.free:
+    if not free:
         yield fail(
             name, "no port on localhost can be listened on", "look at net.ipv4.ip_local_port_range and firewalls"
         )
-    elif ports.torchrun_taken:
+    elif torchrun_taken:
         remedy = "torchrun --standalone takes a free one; a fixed --master-port clashes"
         yield warn(name, "port 29500, torchrun's default, is taken", remedy)
-    elif ports.name_trouble:
-        yield warn(
-            name, f"this host's own name is not known: {ports.name_trouble}", "add it to /etc/hosts, ranks look it up"
-        )
+    elif trouble:
+        yield warn(name, f"this host's own name is not known: {trouble}", "add it to /etc/hosts, ranks look it up")
     else:
         yield ok(name, "ports are free, 29500 too")
 
@@ -221,44 +210,25 @@ def check_kernel(missing: Sequence[str]) -> Finding:
 _WORKERS = re.compile(r"""(?:^|[\s"'.-])(?:num[-_]workers|dataloader[-_]num[-_]workers|workers)[\s="']+(\d{1,4})\b""")
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Of the tasks that ask for the most."""
-
-    task: str
-    at_once: int
-    """Tasks like it that may run together."""
-    processes: int
-    """That each starts."""
-    workers: int
-    """Data loader workers that each of these starts."""
-
-    @property
-    def total(self) -> int:
-        return self.at_once * self.processes * self.workers
-
-
 def check_load(tasks: Sequence[TaskSpec], settings: DeckSettings, gpus: int, cores: int) -> Finding:
     name = "cores"
-    loads = [load for load in (_load(task, tasks, settings, gpus, cores) for task in tasks) if load is not None]
+    named = [(task, workers) for task in tasks if (workers := workers_in(task))]
+    loads = [(_at_once(task, tasks, settings, gpus, cores), workers, task.name) for task, workers in named]
     if not loads:
         return ok(name, f"{cores} for tasks; no command names its data loader workers")
-    top = max(loads, key=lambda load: load.total)
-    processes = top.at_once * top.processes
-    text = f"{cores} for {top.total} data loader workers: {processes} × {top.workers} with tasks like {top.task}"
-    if top.total > cores:
+    processes, workers, task = max(loads, key=lambda load: load[0] * load[1])
+    text = f"{cores} for {processes * workers} data loader workers: {processes} × {workers} with tasks like {task}"
+    if processes * workers > cores:
         most = max(1, cores // processes)
         return warn(name, text, f"at most {most} a process, or fewer slots_per_gpu")
     return ok(name, text)
 
 
-def _load(task: TaskSpec, tasks: Sequence[TaskSpec], settings: DeckSettings, gpus: int, cores: int) -> Load | None:
-    workers = workers_in(task)
-    if not workers:
-        return None
+def _at_once(task: TaskSpec, tasks: Sequence[TaskSpec], settings: DeckSettings, gpus: int, cores: int) -> int:
+    """Processes of all tasks like it that may run together."""
     alike = sum(other.entry == task.entry for other in tasks)
     at_once = max(1, min(alike, task.resources.max_parallel or alike, _places(task, settings, gpus, cores)))
-    return Load(task.name, at_once, task.extras.nproc or _processes(task, gpus), workers)
+    return at_once * (task.extras.nproc or _processes(task, gpus))
 
 
 def workers_in(task: TaskSpec) -> int:

@@ -32,13 +32,8 @@ class Place:
     how: How = "environment"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the process of one place told; None: nothing in time. *trouble*: how it ended then."""
-
-    place: Place
-    told: dict[str, Any] | None
-    trouble: str = ""
+Seen = tuple[Place, dict[str, Any] | None, str]
+"""What the process of one place told, and how it ended; None: it told nothing in time."""
 
 
 def look_from_each(python: Interpreter, places: Sequence[Place]) -> list[Seen]:
@@ -60,7 +55,7 @@ def look_from_each(python: Interpreter, places: Sequence[Place]) -> list[Seen]:
             child.wait(0.0 if any(late) else 10.0)
     ends = [child.ended() for child in children]
     return [
-        Seen(place, next(iter(told(end.out)), None), "gives no answer" if slow else end.how)
+        (place, next(iter(told(end.out)), None), "gives no answer" if slow else end.how)
         for place, end, slow in zip(places, ends, late, strict=True)
     ]
 
@@ -69,11 +64,11 @@ def check_isolation(seen: Sequence[Seen]) -> Iterator[Finding]:
     """Two lines: that they ran at once, and what each got."""
     if not seen:
         return
-    answers = [(each.place, each.told) for each in seen if each.told is not None]
-    silent = [each for each in seen if each.told is None]
-    for each in silent:
-        yield fail("parallel generation", f"{each.place.label}: {each.trouble}", "nothing can run there as it is")
-    if not silent:
+    answers = [(place, answer) for place, answer, _ in seen if answer is not None]
+    for place, answer, how in seen:
+        if answer is None:
+            yield fail("parallel generation", f"{place.label}: {how}", "nothing can run there as it is")
+    if len(answers) == len(seen):
         pids = [answer["pid"] for _, answer in answers]
         text = f"{len(pids)} process{'es' * (len(pids) != 1)} at the same time, PIDs {', '.join(map(str, pids))}"
         if len(set(pids)) == len(pids):

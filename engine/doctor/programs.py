@@ -7,11 +7,11 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..attempts.environment import use_python
 from ..core.spec import Command, TaskSpec
 from ..taskfile.placeholders import without_markers
+from .finding import Finding, fail, warn
 
 _PYTHON = re.compile(r"python[\d.]*|\{python\}")
 _SHELLS = frozenset({"bash", "dash", "ksh", "sh", "zsh"})
@@ -40,37 +40,29 @@ _SHELLS_OWN = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
-    task: str
-    text: str
-    remedy: str
-    later: bool
-    """Another task, which runs first, may make it."""
-
-
-def look_for_programs(tasks: Sequence[TaskSpec], base: Mapping[str, str], *, here: bool = True) -> list[Missing]:
-    """What is nowhere, of each entry for its first task. *base*: what attempts' environments start from. *here*: False
-    where tasks run on other machines, which have programs of their own."""
+def look_for_programs(tasks: Sequence[TaskSpec], base: Mapping[str, str], *, here: bool = True) -> list[Finding]:
+    """What is nowhere, of each entry for its first task: a failure, or a warning where another task, which runs first,
+    may make it. *base*: what attempts' environments start from. *here*: False where tasks run on other machines, which
+    have programs of their own."""
     first: dict[str, TaskSpec] = {}
     for task in tasks:
         first.setdefault(task.entry, task)
     return [each for task in first.values() for each in _missing(task, base, here=here)]
 
 
-def _missing(task: TaskSpec, base: Mapping[str, str], *, here: bool) -> Iterator[Missing]:
-    later = bool(task.needs or task.after or task.round)
+def _missing(task: TaskSpec, base: Mapping[str, str], *, here: bool) -> Iterator[Finding]:
+    say = warn if task.needs or task.after or task.round else fail
     command = task.work.command
     if not os.path.isdir(task.cwd):
-        yield Missing(task.name, f"cwd {task.cwd} is not there", "make the folder, or change cwd", later)
+        yield say("command", f"{task.name}: cwd {task.cwd} is not there", "make the folder, or change cwd")
         return
     if task.extras.image:  # which has programs and scripts of its own
         return
     if here and (trouble := _program_trouble(_program(command), task, base)):
-        yield Missing(task.name, *trouble, later)
+        yield say("command", f"{task.name}: {trouble[0]}", trouble[1])
     for script in _scripts(task, base):
         remedy = "a relative path counts from cwd, which is the task file's folder unless it says cwd"
-        yield Missing(task.name, f"{script} is not in {task.cwd}", remedy, later)
+        yield say("command", f"{task.name}: {script} is not in {task.cwd}", remedy)
 
 
 def _scripts(task: TaskSpec, base: Mapping[str, str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..text import plural
 from .child import Ended, run
 from .finding import Finding, fail, ok, warn
 from .subject import Interpreter
@@ -75,7 +76,8 @@ def check_python(python: Interpreter, ended: Ended, wanted: Wanted, imports: Seq
     if "python" not in steps:
         yield fail("python", f"{python.path}: {ended.how}", "mend this environment, or name another with python = …")
         return
-    yield ok("python", f"{steps['python']['version']} at {python.path}{_tasks(python)}")
+    tasks = f" ({plural(python.tasks, 'task')})" if python.tasks else ""
+    yield ok("python", f"{steps['python']['version']} at {python.path}{tasks}")
     if "serialization" in steps:
         yield _serialization(steps["serialization"]["error"])
     if "torch" in steps:
@@ -88,10 +90,6 @@ def check_python(python: Interpreter, ended: Ended, wanted: Wanted, imports: Seq
         yield fail(
             "python", f"its check broke off at {at}: {ended.how}", f"run it by hand: {python.path} -c 'import torch'"
         )
-
-
-def _tasks(python: Interpreter) -> str:
-    return f" ({python.tasks} task{'s' * (python.tasks != 1)})" if python.tasks else ""
 
 
 def _serialization(error: str) -> Finding:
@@ -180,55 +178,46 @@ _WHAT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """What came of one launch."""
-
-    ranks: int
-    backend: str
-    results: Sequence[dict[str, Any]]
-    """Of each rank and test: "rank", "test", and "wrong", "" where all is well."""
-    ended: Ended
+Results = Sequence[dict[str, Any]]
+"""Of each rank and test: "rank", "test", and "wrong", "" where all is well."""
 
 
-def launch(python: Interpreter, ranks: int, visible: str) -> Launched:
+def launch(python: Interpreter, ranks: int, visible: str) -> tuple[int, str, Results, Ended]:
     """Run the tests on *ranks* processes: nccl on as many GPUs where *visible* names them, gloo on the CPU where it is
-    empty."""
+    empty. Returns what `check_ranks` judges."""
     backend = "nccl" if visible else "gloo"
     folder = tempfile.mkdtemp(prefix="gpudeck-doctor-")
     try:
         program = os.path.join(folder, "ranks.py")
         with open(program, "w", encoding="utf-8") as file:
             file.write(script("ranks"))
-        ended = _run(_quiet(python.seeing(visible)), ranks, [program, backend, folder])
-        return Launched(ranks, backend, _results(folder, ranks), ended)
+        quiet = _quiet(python.seeing(visible))
+        torchrun = [quiet.path, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+        argv = [*torchrun, program, backend, folder]
+        ended = run(argv, env=quiet.env, cwd=quiet.cwd, limit_s=_TRAINING_LIMIT_S)
+        return ranks, backend, _results(folder, ranks), ended
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def check_ranks(launched: Launched) -> Iterator[Finding]:
+def check_ranks(ranks: int, backend: str, results: Results, ended: Ended) -> Iterator[Finding]:
     """A line a test."""
-    on = f"{launched.ranks} rank{'s' * (launched.ranks != 1)}, {launched.backend}"
+    on = f"{plural(ranks, 'rank')}, {backend}"
     for test, what in _WHAT.items():
         name = f"distributed {test}"
-        mine = [each for each in launched.results if each["test"] == test]
+        mine = [each for each in results if each["test"] == test]
         wrong = [f"rank {each['rank']}: {each['wrong']}" for each in mine if each["wrong"]]
         if wrong:
             yield fail(
                 name, f"{on}: {'; '.join(wrong)}", "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL tell more"
             )
             return
-        if len(mine) < launched.ranks:
-            yield fail(name, f"{on}: {_cause(launched.ended)}", _remedy(launched))
+        if len(mine) < ranks:
+            yield fail(name, f"{on}: {_cause(ended)}", _remedy(ended))
             return
         yield ok(name, f"{on}: {what}")
-    if launched.ended.code != 0:
-        yield fail("distributed", f"{on}: tests passed, then {launched.ended.how}", "ends of ranks are not clean here")
-
-
-def _run(python: Interpreter, ranks: int, program: Sequence[str]) -> Ended:
-    torchrun = [python.path, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    return run([*torchrun, *program], env=python.env, cwd=python.cwd, limit_s=_TRAINING_LIMIT_S)
+    if ended.code != 0:
+        yield fail("distributed", f"{on}: tests passed, then {ended.how}", "ends of ranks are not clean here")
 
 
 def _quiet(python: Interpreter) -> Interpreter:
@@ -256,7 +245,7 @@ def _cause(ended: Ended) -> str:
     return errors[0] if errors else ended.how
 
 
-def _remedy(launched: Launched) -> str:
-    if launched.ended.code is None:
+def _remedy(ended: Ended) -> str:
+    if ended.code is None:
         return "ranks wait for each other: NCCL_DEBUG=INFO tells more; try NCCL_P2P_DISABLE=1, NCCL_IB_DISABLE=1"
     return "torchrun with a script of two lines tells whether it is this Python"

@@ -31,11 +31,11 @@ NEEDED = ("sbatch", "squeue", "scancel", "sinfo", "scontrol")
 LIMIT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
 class Call:
     """Runs Slurm's programs as the engine would."""
 
-    env: Mapping[str, str]
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.env = small_environment(environ)
 
     def __call__(self, *argv: str, stdin: str = "") -> Ended:
         return run(argv, env=self.env, cwd=os.sep, limit_s=LIMIT_S, stdin=stdin)
@@ -56,25 +56,14 @@ class SlurmFacts:
     """How long a job may last, seconds by partition; those without a limit are not in it."""
     most_submitted: int | None = None
     """Jobs that the user may have in the queue and running, the least that any QOS or association says."""
-    associations: tuple[Association, ...] | None = None
-    """None: nobody keeps accounts here, or the user has no name to keep them under."""
+    associations: Mapping[str, Sequence[str]] | None = None
+    """Accounts that the user may submit to, each with its QOS. None: nobody keeps accounts here, or the user has
+    no name to keep them under."""
 
     def number(self, name: str) -> int | None:
         """Of the configuration: "300 sec" is 300."""
         word = self.config.get(name, "").split()[:1]
         return int(word[0]) if word and word[0].isdecimal() else None
-
-
-@dataclass(frozen=True, slots=True)
-class Association:
-    """What the user may submit to."""
-
-    account: str
-    qos: tuple[str, ...]
-
-
-def caller(environ: Mapping[str, str]) -> Call:
-    return Call(small_environment(environ))
 
 
 def look(call: Call) -> SlurmFacts:
@@ -137,10 +126,12 @@ def _whose(call: Call, config: Mapping[str, str]) -> tuple[str, ...]:
     return (f"user={login}", f"cluster={config.get('ClusterName', '')}") if login else ()
 
 
-def associations_of(lines: Sequence[str]) -> tuple[Association, ...]:
+def associations_of(lines: Sequence[str]) -> dict[str, list[str]]:
     """ "physics|normal,long" lines."""
-    pairs = [line.partition("|") for line in lines if line.strip()]
-    return tuple([Association(name, tuple(filter(None, qos.strip("|").split(",")))) for name, _, qos in pairs])
+    found: dict[str, list[str]] = {}
+    for name, _, qos in (line.partition("|") for line in lines if line.strip()):
+        found.setdefault(name, []).extend(filter(None, qos.strip("|").split(",")))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +278,8 @@ def check_account(facts: SlurmFacts, wanted: Sequence[Wish]) -> Iterator[Finding
     """What accounting lets the user submit to; nothing where nobody keeps accounts."""
     if facts.associations is None or not wanted:
         return
-    accounts = list(dict.fromkeys(each.account for each in facts.associations))
-    qos = list(dict.fromkeys(name for each in facts.associations for name in each.qos))
+    accounts = list(facts.associations)
+    qos = list(dict.fromkeys(name for names in facts.associations.values() for name in names))
     strict = "associations" in facts.config.get("AccountingStorageEnforce", "")
     say = fail if strict else warn
     wrong = list(dict.fromkeys(wish.account for wish in wanted if wish.account and wish.account not in accounts))
@@ -349,33 +340,12 @@ def _any(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-_LIMIT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Slurm:
-    version: Ended
-    """`sbatch --version`."""
-    controller: Ended
-    """`squeue` for our own jobs: the controller has to answer it."""
-
-
-def look_for_slurm(environ: Mapping[str, str]) -> Slurm | None:
-    """None: there is no sbatch."""
-    path = environ.get("PATH")
-    sbatch, squeue = (shutil.which(name, path=path) for name in ("sbatch", "squeue"))
-    if sbatch is None:
-        return None
-    root = os.path.abspath(os.sep)
-    version = run([sbatch, "--version"], env=environ, cwd=root, limit_s=_LIMIT_S)
-    asked = [squeue or "squeue", "-h", "-u", str(os.getuid()), "-o", "%i"]
-    return Slurm(version, run(asked, env=environ, cwd=root, limit_s=_LIMIT_S))
-
-
-def check_slurm(slurm: Slurm | None) -> Finding:
-    if slurm is None:
+def check_slurm(call: Call) -> Finding:
+    """Where tasks run on this box."""
+    if shutil.which("sbatch", path=call.env.get("PATH")) is None:
         return ok("Slurm", "not found")
-    text = slurm.version.out.strip() or "sbatch"
-    if slurm.controller.code != 0:
-        return warn("Slurm", f"found: {text}; squeue: {slurm.controller.how}", "ask whoever runs the cluster")
+    text = call("sbatch", "--version").out.strip() or "sbatch"
+    queue = call("squeue", "-h", "-u", str(os.getuid()), "-o", "%i")  # the controller has to answer it
+    if queue.code != 0:
+        return warn("Slurm", f"found: {text}; squeue: {queue.how}", _ASK)
     return ok("Slurm", f"found: {text}, its controller answers")

@@ -58,10 +58,7 @@ class Subject:
     @property
     def tasks(self) -> Sequence[TaskSpec]:
         """Those that a start would run."""
-        if self.file is None:
-            return ()
-        chosen = self.file.selected
-        return [task for task in self.file.tasks if chosen is None or task.name in chosen]
+        return () if self.file is None else self.file.chosen
 
 
 def subject_of(file: str | None, options: RunOptions, environ: Mapping[str, str]) -> Subject:
@@ -93,23 +90,20 @@ def within_task(environ: Mapping[str, str]) -> Subject:
     return Subject(_plain_settings(cwd), (interpreter,))
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The GPUs of the box that the deck may use, or why they cannot be had."""
-
-    inventory: Inventory
-    gpus: tuple[GpuInfo, ...] = ()
-    trouble: str = ""
-
-
-def choose_gpus(settings: DeckSettings, inventory: Inventory, environ: Mapping[str, str]) -> Chosen:
-    """As a start would."""
-    inherited = environ.get("CUDA_VISIBLE_DEVICES")
+def choose_gpus(
+    settings: DeckSettings, inventory: Inventory, environ: Mapping[str, str], *, inside: bool
+) -> tuple[tuple[GpuInfo, ...], str]:
+    """The GPUs of the box that the deck may use, as a start would have it, or why they cannot be had. *inside*: those
+    of the task that we run in; a CPU task has none, nor has one on simulated GPUs."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if inside and not (visible and inventory.gpus):
+        return (), ""
     try:
-        gpus = choose(inventory, settings.gpus, inherited=inherited, slurm=environ, no_gpu=settings.no_gpu)
+        if inside:
+            return choose(inventory, "all", inherited=visible), ""
+        return choose(inventory, settings.gpus, inherited=visible, slurm=environ, no_gpu=settings.no_gpu), ""
     except DeckError as error:
-        return Chosen(inventory, trouble=str(error).splitlines()[0])
-    return Chosen(inventory, gpus)
+        return (), str(error).splitlines()[0]
 
 
 def _plain_settings(folder: str) -> DeckSettings:
@@ -148,19 +142,9 @@ def task_name(environ: Mapping[str, str]) -> str:
     return environ.get("GPUDECK_TASK", "")
 
 
-def given_gpus(gpus: Gpus, environ: Mapping[str, str]) -> Chosen:
-    """The task's GPUs. A CPU task has none, nor has one on simulated GPUs."""
-    visible = environ.get("CUDA_VISIBLE_DEVICES", "")
-    if not visible or not gpus.inventory.gpus:
-        return Chosen(gpus.inventory)
-    try:
-        return Chosen(gpus.inventory, choose(gpus.inventory, "all", inherited=visible))
-    except DeckError as error:
-        return Chosen(gpus.inventory, trouble=str(error).splitlines()[0])
-
-
-def check_given(gpus: Gpus, chosen: Chosen, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """What it was told of its GPUs and their memory, and whether that is there."""
+def check_given(gpus: Gpus, chosen: Sequence[GpuInfo], trouble: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What the task was told of its GPUs and their memory, and whether that is there. *trouble*: why they cannot be
+    had."""
     attempt, deck = environ.get("GPUDECK_ATTEMPT", "?"), environ.get("GPUDECK_DECK", "?")
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     text = f"{task_name(environ)}, attempt {attempt} of deck {deck}: CUDA_VISIBLE_DEVICES"
@@ -168,22 +152,22 @@ def check_given(gpus: Gpus, chosen: Chosen, environ: Mapping[str, str]) -> Itera
         yield fail("task", f"{text} is not set", "the task itself, or its env, has removed it")
         return
     text += f"={visible or '(empty: a CPU task)'}"
-    if chosen.trouble:
-        yield fail("task", chosen.trouble, "the task itself, or its env, has changed it")
-    elif visible and not chosen.gpus:
+    if trouble:
+        yield fail("task", trouble, "the task itself, or its env, has changed it")
+    elif visible and not chosen:
         yield ok("task", f"{text}, without a real GPU behind it")
     else:
-        yield ok("task", f"{text}, {plural(len(chosen.gpus), 'GPU')}" if chosen.gpus else text)
+        yield ok("task", f"{text}, {plural(len(chosen), 'GPU')}" if chosen else text)
     yield from _memory(gpus, chosen, environ.get("GPUDECK_GPU_MEM_MIB", ""))
 
 
-def _memory(gpus: Gpus, chosen: Chosen, told: str) -> Iterator[Finding]:
+def _memory(gpus: Gpus, chosen: Sequence[GpuInfo], told: str) -> Iterator[Finding]:
     if not told.isdigit():
         return
     wanted = int(told)
     free = [
         (gpu.index, reading.total_mib - reading.used_mib)
-        for gpu in chosen.gpus
+        for gpu in chosen
         if (reading := gpus.readings.get(gpu.uuid)) and reading.total_mib is not None and reading.used_mib is not None
     ]
     text = f"{mib_text(wanted)} on each GPU"

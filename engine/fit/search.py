@@ -75,7 +75,9 @@ class Found:
     @property
     def best(self) -> Trial | None:
         """That of the largest value that fits."""
-        return max((trial for trial in self.trials if trial.verdict == "fits"), key=_value, default=None)
+        return max(
+            (trial for trial in self.trials if trial.verdict == "fits"), key=lambda trial: trial.value, default=None
+        )
 
     @property
     def known(self) -> bool:
@@ -160,7 +162,3 @@ def as_json(found: Found) -> dict[str, Any]:
         "room_mib": best.room_mib if best is not None else None,
         "trials": [asdict(trial) for trial in found.trials],
     }
-
-
-def _value(trial: Trial) -> int:
-    return trial.value

@@ -22,6 +22,7 @@ from ..taskfile.load import load
 from ..taskfile.options import RunOptions
 from ..taskfile.placeholders import MARKER, escaped, fill_markers, fill_shell
 from ..taskfile.problems import BadValueError, did_you_mean
+from ..taskfile.select import task_named
 from ..taskfile.units import duration_s
 from ..typed import variables_of
 from .search import grid
@@ -64,10 +65,40 @@ class Subject:
         spec = self.spec(value)
         environment = base_environment(self.environ)
         use_python(environment, spec)
-        entry = entry_of(
-            spec, self.environ, gpus=self.gpus, gpu_ids=self.gpu_ids, env=self.env, limit_s=self.limit_s
-        )  # fmt: skip
-        return entry, {**environment, MARK: "1"}
+        return self._table(spec), {**environment, MARK: "1"}
+
+    def _table(self, spec: TaskSpec) -> Entry:
+        """Without outputs, retries, rungs, needs and watch rules; after the limit it is stopped."""
+        text = _Texts(self.environ)
+        command = spec.work.command
+        policy, resources, extras = spec.policy, spec.resources, spec.extras
+        own = {name: False if value is None else text.plain(value) for name, value in spec.work.env}
+        found: dict[str, object] = {
+            "command": text.shell(command) if isinstance(command, str) else [text.plain(word) for word in command],
+            "cwd": escaped(spec.cwd),
+            "python": escaped(spec.python),
+            "gpus": self.gpus,
+            "gpu_ids": list(self.gpu_ids),
+            "cpus": resources.cpus,
+            "memory": f"{resources.memory_mib}MiB" if resources.memory_mib else None,
+            "launch": extras.launch,
+            "nproc": extras.nproc if self.gpus == resources.gpus else None,
+            "progress": {key: value for key, value in asdict(extras.progress).items() if value is not None}
+            if extras.progress is not None
+            else None,
+            "timeout": self.limit_s,
+            "grace": policy.grace_s,
+            "stop_signal": policy.stop_signal,
+            "stop_scope": policy.stop_scope,
+            "success_codes": sorted(policy.success_codes),
+            "leftovers": policy.leftovers,
+            "linger": policy.linger_s,
+            "stderr": "merge" if policy.merge_stderr else "separate",
+            # As for `gpudeck run`: a trial is never taken for an earlier one, and ends with the boot that it began in.
+            "env": {**own, **{name: escaped(value) for name, value in self.env.items()}}
+            | {RUN_VARIABLE: f"{boot_mark()}-{secrets.token_hex(8)}"},
+        }
+        return {key: value for key, value in found.items() if value not in (None, "", [])}
 
 
 def subject_of(command: Command, environ: Mapping[str, str]) -> Subject:
@@ -79,7 +110,7 @@ def subject_of(command: Command, environ: Mapping[str, str]) -> Subject:
     refuse_later(file)
     if len(command.words) != 1:
         raise UsageError(f"fit takes one task, got {', '.join(command.words)}")
-    spec = _task(file, command.words[0])
+    spec = task_named(file, command.words[0])
     var, values = _range(given["var"], given.get("step"))
     _check_var(file, spec, var)
     two = (_with(path, options, environ, var, value) for value in (values[0], values[0] + 1))
@@ -107,14 +138,6 @@ def _same(file: DeckFile, other: DeckFile, spec: TaskSpec) -> TaskSpec:
     if len(file.tasks) != len(other.tasks):
         raise UsageError(f"{spec.name}: another value makes other tasks of the file; fit wants one for a command")
     return other.tasks[place]
-
-
-def _task(file: DeckFile, name: str) -> TaskSpec:
-    spec = next((spec for spec in file.tasks if spec.name == name), None)
-    if spec is None:
-        hint = did_you_mean(name, [spec.name for spec in file.tasks[:2000]])
-        raise UsageError(f"{name}: there is no such task" + (f": {hint}" if hint else ""))
-    return spec
 
 
 def _range(text: str, step: int | None) -> tuple[str, Sequence[int]]:
@@ -177,49 +200,6 @@ def _steps(steps: int | None) -> int | None:
     if steps is not None and steps < 1:
         raise UsageError(f"--steps must be at least 1, got {steps}")
     return steps
-
-
-def entry_of(
-    spec: TaskSpec,
-    environ: Mapping[str, str],
-    *,
-    gpus: int | str,
-    gpu_ids: Sequence[str],
-    env: Mapping[str, str],
-    limit_s: float,
-) -> Entry:
-    """Outputs, retries, rungs, needs and watch rules are left out, and after *limit_s* it is stopped. *environ*: for
-    {env.NAME}. *env* goes over the task's own."""
-    text = _Texts(environ)
-    command = spec.work.command
-    policy, resources, extras = spec.policy, spec.resources, spec.extras
-    own = {name: False if value is None else text.plain(value) for name, value in spec.work.env}
-    found: dict[str, object] = {
-        "command": text.shell(command) if isinstance(command, str) else [text.plain(word) for word in command],
-        "cwd": escaped(spec.cwd),
-        "python": escaped(spec.python),
-        "gpus": gpus,
-        "gpu_ids": list(gpu_ids),
-        "cpus": resources.cpus,
-        "memory": f"{resources.memory_mib}MiB" if resources.memory_mib else None,
-        "launch": extras.launch,
-        "nproc": extras.nproc if gpus == resources.gpus else None,
-        "progress": {key: value for key, value in asdict(extras.progress).items() if value is not None}
-        if extras.progress is not None
-        else None,
-        "timeout": limit_s,
-        "grace": policy.grace_s,
-        "stop_signal": policy.stop_signal,
-        "stop_scope": policy.stop_scope,
-        "success_codes": sorted(policy.success_codes),
-        "leftovers": policy.leftovers,
-        "linger": policy.linger_s,
-        "stderr": "merge" if policy.merge_stderr else "separate",
-        # As for `gpudeck run`: a trial is never taken for an earlier one, and ends with the boot that it began in.
-        "env": {**own, **{name: escaped(value) for name, value in env.items()}}
-        | {RUN_VARIABLE: f"{boot_mark()}-{secrets.token_hex(8)}"},
-    }
-    return {key: value for key, value in found.items() if value not in (None, "", [])}
 
 
 class _Texts:

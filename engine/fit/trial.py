@@ -13,11 +13,8 @@ from ..logs.log_file import read_tail
 from ..logs.printable import lines_of
 from ..protocol.states import ENDED
 from ..protocol.wire import TaskRow
-from ..runs.engines import TELL_S, WAITS, Asked, Engines, Wait
+from ..runs.engines import MOST_LOST, TELL_S, WAITS, Asked, Engines, Wait
 
-_DRAIN_S = 0.001
-_ENGINES = 5
-"""So many may be lost under one trial before something is taken to be wrong."""
 _LAST_LINES = 8
 
 Verdict = Literal["fits", "oom", "failed", "stopped"]
@@ -69,7 +66,7 @@ class Trials:
     def run(self, name: str, value: int) -> Trial:
         """*name*: the run's, which stands in the file. Raises EngineUnavailableError where its end is not known."""
         now = _Now(name, value, Wait(name, self._say))
-        for _ in range(_ENGINES):
+        for _ in range(MOST_LOST):
             try:
                 with self._engines.take(name, self._say) as connection:
                     return self._follow(connection, now)
@@ -98,8 +95,7 @@ class Trials:
                 self._tell_cpu(row)
             select.select([connection, self._asked], [], [], TELL_S if row.state in WAITS else None)
             self._asked.clear()
-            for _ in connection.messages(_DRAIN_S):
-                pass
+            connection.drain()
 
     def _tell_cpu(self, row: TaskRow) -> None:
         if row.needs_gpus and not row.gpus and not self._on_cpu:
@@ -111,12 +107,7 @@ class Trials:
         if self._steps is not None and len(now.moved) >= self._steps and not now.enough and not self._asked.times:
             connection.request("cancel", tasks=[now.name])
             now.enough = True
-        while self._asked.handled < self._asked.times:
-            verb = "kill" if self._asked.handled else "cancel"
-            if verb == "cancel":
-                self._say("stopping the trial; once more kills it")
-            connection.request(verb, tasks=[now.name])
-            self._asked.handled += 1
+        self._asked.hand_on(connection, now.name, "the trial", self._say)
 
 
 @dataclass(slots=True)

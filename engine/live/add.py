@@ -13,6 +13,7 @@ from ..core.spec import DeckFile
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
+from ..taskfile.select import task_named
 from ..taskfile.source import Source, read_source
 from ..taskfile.values import is_table
 from .entry_like import Table, entry_for, entry_like, table_lines, unique
@@ -64,45 +65,32 @@ def add(
         if bool(addition.command) is bool(addition.like):
             raise UsageError("add: give either a command behind --, or --like TASK")
     with _alone(os.path.dirname(os.path.realpath(path))):
-        return _add(path, additions, options, box, environ, fits, dry_run=dry_run)
-
-
-def _add(
-    path: str,
-    additions: Sequence[Addition],
-    options: RunOptions | None,
-    box: Box | None,
-    environ: Mapping[str, str] | None,
-    fits: Callable[[DeckFile], None] | None,
-    *,
-    dry_run: bool,
-) -> Added:
-    source = read_source(path)
-    before = load(path, options, box, environ=environ) if "task" in source.data else None
-    taken = {spec.name for spec in before.tasks} if before else set[str]()
-    check = fits if fits is not None and (before is None or _passes(fits, before)) else None
-    asked = [addition.name for addition in additions if addition.name and "{" not in addition.name]
-    if again := taken.intersection(asked) or {name for name in asked if asked.count(name) > 1}:
-        name = min(again)
-        raise UsageError(f"{name}: {source.shown} has a task of this name: give another, or `gpudeck retry {name}`")
-    attempts = _attempts(source, before, additions, taken)
-    for entries in attempts:
-        text = "\n".join(table_lines("[[task]]", entry) for entry in entries)
-        with _written_beside(source, text) as new:
-            try:
-                after = load(new, options, box, environ=environ)
-                if check is not None:
-                    check(after)
-            except TaskFileError as error:
-                if entries is not attempts[-1]:
-                    continue
-                problems = [line.replace(new, path) for line in error.problems]
-                raise TaskFileError(["nothing was added:", *problems]) from None
-            names = tuple(spec.name for spec in after.tasks if spec.name not in taken)
-            if not dry_run:
-                _replace(source, new)
-            return Added(names, text)
-    raise AssertionError("there is always a last attempt")
+        source = read_source(path)
+        before = load(path, options, box, environ=environ) if "task" in source.data else None
+        taken = {spec.name for spec in before.tasks} if before else set[str]()
+        check = fits if fits is not None and (before is None or _passes(fits, before)) else None
+        asked = [addition.name for addition in additions if addition.name and "{" not in addition.name]
+        if again := taken.intersection(asked) or {name for name in asked if asked.count(name) > 1}:
+            name = min(again)
+            raise UsageError(f"{name}: {source.shown} has a task of this name: give another, or `gpudeck retry {name}`")
+        attempts = _attempts(source, before, additions, taken)
+        for entries in attempts:
+            text = "\n".join(table_lines("[[task]]", entry) for entry in entries)
+            with _written_beside(source, text) as new:
+                try:
+                    after = load(new, options, box, environ=environ)
+                    if check is not None:
+                        check(after)
+                except TaskFileError as error:
+                    if entries is not attempts[-1]:
+                        continue
+                    problems = [line.replace(new, path) for line in error.problems]
+                    raise TaskFileError(["nothing was added:", *problems]) from None
+                names = tuple(spec.name for spec in after.tasks if spec.name not in taken)
+                if not dry_run:
+                    _replace(source, new)
+                return Added(names, text)
+        raise AssertionError("there is always a last attempt")
 
 
 @contextlib.contextmanager
@@ -146,7 +134,7 @@ def _attempts(
     entry = entry_like(source, file, addition.like, addition.values)
     if addition.name:
         return [[{**entry, "name": addition.name}]]
-    spec = next(spec for spec in file.tasks if spec.name == addition.like)
+    spec = task_named(file, addition.like)
     renamed = unique(entry, spec, addition.values, taken)
     if "{" in str(entry["name"]):
         return [[entry], [renamed]]
@@ -163,8 +151,9 @@ def _named_by_params(entry: Table, otherwise: Table) -> Table:
 @contextlib.contextmanager
 def _written_beside(source: Source, text: str):
     """The file with *text* behind it, under another name in the same folder."""
-    newline = "\r\n" if b"\r\n" in _content(source.path) else "\n"
-    old = _content(source.path)
+    with open(source.path, "rb") as file:
+        old = file.read()
+    newline = "\r\n" if b"\r\n" in old else "\n"
     end = b"" if old.endswith(b"\n") else newline.encode()
     block = ("\n" + text).replace("\n", newline).encode()
     target = os.path.realpath(source.path)
@@ -184,11 +173,6 @@ def _written_beside(source: Source, text: str):
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _replace(source: Source, new: str) -> None:

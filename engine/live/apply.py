@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -38,12 +38,6 @@ from .worker import Worker
 _T = TypeVar("_T")
 QUIET_S = 0.01
 QUIET_TRIES = 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    plan: FilePlan
-    deck: Deck
 
 
 class HasStartedError(Exception):
@@ -73,15 +67,15 @@ class Applier:
         try:
             count = self._opened.journal.count
             await self.written()
-            drafted = await self._worker(lambda: self._draft(reading, count))
+            plan, new = await self._worker(lambda: self._draft(reading, count))
             before = await self._worker(lambda: handover.kept_file(self._opened.state.path))
             with self._kept_for_the_next(before or b""):
-                kept = await self._keep(drafted.deck, reading.file)
+                kept = await self._keep(new, reading.file)
                 self._refuse()
                 if any(task.name in choices.waiting for task in self._opened.deck.active.values()):
                     raise HasStartedError
                 self._hearing = None
-                return self._swap(reading, drafted, tail, kept, choices, swapped)
+                return self._swap(reading, plan, new, tail, kept, choices, swapped)
         finally:
             self._hearing = None
 
@@ -122,7 +116,7 @@ class Applier:
 
     # -- in the helper thread -----------------------------------------------------------------------------------------
 
-    def _draft(self, reading: Reading, count: int) -> _Draft:
+    def _draft(self, reading: Reading, count: int) -> tuple[FilePlan, Deck]:
         opened, old = self._opened, self._opened.deck
         plan = make_plan(old, opened.file, reading.file, reading.digest, reading.later)
         settings = settings_for_now(old.settings, reading.file.settings, reading.later)
@@ -134,7 +128,7 @@ class Applier:
         draft(old, new, islice(opened.journal.load(), count), self._look)
         if reading.options is not None and reading.options.only != decode(opened.options).only:
             refuse_left_out_needs(new, reading.options)
-        return _Draft(plan, new)
+        return plan, new
 
     def _look(self, new: Deck) -> None:
         """What only the log folder tells of tasks that the journal does not know."""
@@ -178,20 +172,19 @@ class Applier:
     def _swap(
         self,
         reading: Reading,
-        drafted: _Draft,
+        plan: FilePlan,
+        new: Deck,
         tail: Sequence[Fact],
         kept: Sequence[Kept],
         choices: Choices,
         swapped: Callable[[], None],
     ) -> Applied:
         began = time.perf_counter()
-        opened, plan = self._opened, drafted.plan
-        wanted = _Wanted(opened.deck, plan, choices)
-        after = wanted.after(reading)
-        swap(self._loop.core, drafted.deck, tail, kept, host.boottime_s())
+        opened = self._opened
+        after = _follow_up(opened.deck, plan, choices, reading)
+        swap(self._loop.core, new, tail, kept, host.boottime_s())
         opened.file = reading.file
         opened.gpus = replace(opened.gpus, chosen=reading.chosen)
-        applied = Applied(plan, after.rerun, after.restart, after.accept)
         if reading.options is not None:
             opened.options = encode(reading.options)
             after = replace(after, options=opened.options, begins=plan.added)
@@ -199,7 +192,7 @@ class Applier:
             after = replace(after, begins=())
         swapped()
         self._loop.act(lambda turn: follow_up(turn, after))
-        return replace(applied, pause_s=time.perf_counter() - began)
+        return Applied(plan, after.rerun, after.restart, after.accept, time.perf_counter() - began)
 
 
 def _settle(future: asyncio.Future[_T], result: _T) -> None:
@@ -207,50 +200,38 @@ def _settle(future: asyncio.Future[_T], result: _T) -> None:
         future.set_result(result)
 
 
-class _Wanted:
+def _follow_up(deck: Deck, plan: FilePlan, choices: Choices, reading: Reading) -> After:
     """What the choices mean for each changed task as it stands at the moment of the swap."""
-
-    def __init__(self, deck: Deck, plan: FilePlan, choices: Choices) -> None:
-        self._deck = deck
-        self._plan = plan
-        self._choices = choices
-        self.rerun: list[str] = []
-        self.restart: list[str] = []
-        self.keep: list[str] = []
-        by_name = deck.by_name
-        for change in (*plan.changed_waiting, *plan.changed_finished, *plan.changed_running):
-            task = by_name.get(change.name)
-            if task is not None and not isinstance(task.phase, (Waiting, Queued, Blocked)):
-                self._sort(task)
-        if choices.earlier:
-            now = {change.name for change in plan.changed_finished}
-            self.keep += [task.name for task in changed_ones(deck) if task.name not in now]
-
-    def _sort(self, task: Task) -> None:
-        if isinstance(task.phase, ACTIVE):
-            chosen: str = self._choices.for_running(task.name)
-        elif isinstance(task.phase, FINAL):
-            chosen = self._choices.for_finished(task.name)
-            if chosen == "keep" and not task.result:  # cancelled before it ran: there is nothing to keep
-                return
-        else:
-            chosen = "rerun"  # it waits for a retry of the work of before
-        lists = {"rerun": self.rerun, "restart": self.restart, "keep": self.keep}
-        if chosen in lists:
+    lists: dict[str, list[str]] = {"rerun": [], "restart": [], "keep": []}
+    for change in (*plan.changed_waiting, *plan.changed_finished, *plan.changed_running):
+        task = deck.by_name.get(change.name)
+        if task is not None and (chosen := _chosen(task, choices)) in lists:
             lists[chosen].append(task.name)
+    if choices.earlier:
+        now = {change.name for change in plan.changed_finished}
+        lists["keep"] += [task.name for task in changed_ones(deck) if task.name not in now]
+    fixed = reading.file.fixed_shards
+    return After(
+        rerun=tuple(lists["rerun"]),
+        restart=tuple(lists["restart"]),
+        accept=tuple(lists["keep"]),
+        shards={entry: shards for entry, shards in fixed.items() if deck.shards.get(entry) != shards},
+        priorities=dict(_priorities(deck, reading, plan)),
+        begins=(*plan.added, *(change.name for change in plan.changed_waiting), *choices.asked),
+        alone=bool(choices.asked),
+    )
 
-    def after(self, reading: Reading) -> After:
-        plan, deck = self._plan, self._deck
-        fixed = reading.file.fixed_shards
-        return After(
-            rerun=tuple(self.rerun),
-            restart=tuple(self.restart),
-            accept=tuple(self.keep),
-            shards={entry: shards for entry, shards in fixed.items() if deck.shards.get(entry) != shards},
-            priorities=dict(_priorities(deck, reading, plan)),
-            begins=(*plan.added, *(change.name for change in plan.changed_waiting), *self._choices.asked),
-            alone=bool(self._choices.asked),
-        )
+
+def _chosen(task: Task, choices: Choices) -> str:
+    """What becomes of a changed task."""
+    if isinstance(task.phase, (Waiting, Queued, Blocked)):
+        return ""
+    if isinstance(task.phase, ACTIVE):
+        return choices.for_running(task.name)
+    if not isinstance(task.phase, FINAL):
+        return "rerun"  # it waits for a retry of the work of before
+    chosen = choices.for_finished(task.name)
+    return "" if chosen == "keep" and not task.result else chosen  # cancelled before it ran: there is nothing to keep
 
 
 def _priorities(deck: Deck, reading: Reading, plan: FilePlan) -> Iterable[tuple[str, int]]:

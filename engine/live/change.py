@@ -14,6 +14,7 @@ from ..errors import UsageError
 from ..taskfile.options import RunOptions
 from ..taskfile.select import Look, select
 from ..taskfile.settings import on_gpus
+from ..text import plural
 from .plan import FilePlan
 
 
@@ -58,9 +59,6 @@ def refuse_left_out_needs(deck: Deck, asked: RunOptions) -> None:
 
 def text_of(before: RunOptions, now: RunOptions, plan: FilePlan) -> str:
     """What a change does, in one line."""
-    counts = (
-        (len(plan.gone_waiting) + len(plan.gone_finished), "left out"),
-        (len(plan.added), "more"),
-    )
-    parts = [f"{count} task{'s' * (count != 1)} {what}" for count, what in counts if count]
+    counts = {"left out": len(plan.gone_waiting) + len(plan.gone_finished), "more": len(plan.added)}
+    parts = [f"{plural(count, 'task')} {what}" for what, count in counts.items() if count]
     return "; ".join([f"the deck goes on with {difference(before, now)}", *parts])

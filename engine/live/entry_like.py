@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time
 from typing import cast
 
@@ -16,12 +16,12 @@ from ..errors import UsageError
 from ..taskfile.layers import set_value
 from ..taskfile.problems import did_you_mean
 from ..taskfile.schema import TASK
+from ..taskfile.select import task_named
 from ..taskfile.source import Source
 from ..taskfile.values import as_text, is_list, is_table
 
 Table = dict[str, object]
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._=,+@/-]+")
-_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _LONGEST = 100
 """Bytes of a name that is made up; there is room for a number behind it."""
 
@@ -31,10 +31,7 @@ def entry_like(source: Source, file: DeckFile, like: str, values: Mapping[str, s
 
     Raises UsageError: no such task, no such key.
     """
-    spec = next((spec for spec in file.tasks if spec.name == like), None)
-    if spec is None:
-        hint = did_you_mean(like, [spec.name for spec in file.tasks[:2000]])
-        raise UsageError(f"--like {like}: there is no such task" + (f": {hint}" if hint else ""))
+    spec = task_named(file, like, "--like ")
     entry = _entry_of(source, spec)
     axes = {key: [_typed(text)] for key, text in spec.params.items() if key != "shard"}
     entry.pop("matrix", None)
@@ -109,39 +106,27 @@ def _with_var(entry: Table, key: str, text: str) -> Table:
     slot = re.compile(rf"(?<![{{$])\{{{re.escape(key)}\}}(?!\}})")
     found = False
 
-    def put(value: object, quote: Callable[[str], str]) -> object:
+    def put(value: object, said: str, *, alone: bool = False) -> object:
+        """*said*: the text in the value's place. *alone*: it may be all of a key's value, and so be no text."""
         nonlocal found
         if isinstance(value, str):
-            if slot.fullmatch(value):
+            if alone and slot.fullmatch(value):
                 found = True
-                return set_value(text) if quote is _plain else quote(text)
-            made, count = slot.subn(lambda _: quote(text), value)
+                return set_value(text)
+            made, count = slot.subn(lambda _: said, value)
             found = found or bool(count)
             return made
         if is_list(value):
-            return [put(item, _word) for item in value]
-        return {name: put(item, _word) for name, item in value.items()} if is_table(value) else value
+            return [put(item, text) for item in value]
+        return {name: put(item, text) for name, item in value.items()} if is_table(value) else value
 
     made: Table = {}
     for name, value in entry.items():
         shell = name in ("command", "resume_command") and isinstance(value, str)
-        made[name] = put(value, _quoted if shell else _plain)
+        made[name] = put(value, shlex.quote(text) if shell else text, alone=not shell)
     if not found:
         raise UsageError(f"--set {key}: the entry does not use {{{key}}}")
     return made
-
-
-def _plain(text: str) -> str:
-    return text
-
-
-def _word(text: str) -> str:
-    """In a list of strings everything is a string."""
-    return text
-
-
-def _quoted(text: str) -> str:
-    return text if _SAFE.fullmatch(text) else shlex.quote(text)
 
 
 def name_for(command: str | Sequence[str]) -> str:

@@ -246,8 +246,8 @@ class LiveFile:
         before = self._opened.file.tasks
         reading = await self._worker(lambda: self._reader.retried_with(values))
         pairs = zip(before, reading.file.tasks, strict=True)
-        found = {now.name: Given(was, now) for was, now in pairs if now.name in values}
-        if not dry_run and any(each.before != each.now for each in found.values()):
+        found = {now.name: (was, now) for was, now in pairs if now.name in values}
+        if not dry_run and any(was != now for was, now in found.values()):
             waiting = tuple(name for name in values if name not in active)
             await self._perform(reading, Choices(finished="flag", begins=False, waiting=waiting))
             if self.pending is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from ..errors import EngineEndingError
 from .reading import content_digest
@@ -14,11 +13,6 @@ from .worker import Worker
 
 SETTLE_S = 0.5
 """Two reads this far apart must be equal: a file that is being written is left alone."""
-
-
-class _Unread(NamedTuple):
-    gone: bool
-    why: str
 
 
 class Looking:
@@ -97,9 +91,8 @@ class Looking:
             self._looking = None
 
     async def _look_once(self) -> None:
-        content = await self._settled()
-        if isinstance(content, _Unread):
-            why = "is gone" if content.gone else f"cannot be read ({content.why})"
+        content, why = await self._settled()
+        if why:
             known, self._missing, self.seen = why == self._missing, why, None
             self._unreadable(why, known)
             return
@@ -111,10 +104,10 @@ class Looking:
 
     async def is_still(self, digest: str) -> bool:
         """Whether the file has this content now."""
-        return await self._worker(self._content) == digest
+        return await self._worker(self._content) == (digest, "")
 
-    async def _settled(self) -> str | _Unread:
-        """Digest of the file once it stays the same."""
+    async def _settled(self) -> tuple[str, str]:
+        """See `_content`, once the file stays the same."""
         before = await self._worker(self._content)
         while True:
             await asyncio.sleep(SETTLE_S)
@@ -123,8 +116,11 @@ class Looking:
                 return now
             before = now
 
-    def _content(self) -> str | _Unread:
+    def _content(self) -> tuple[str, str]:
+        """Digest of the file; or why there is none."""
         try:
-            return content_digest(self._path)
+            return content_digest(self._path), ""
+        except FileNotFoundError:
+            return "", "is gone"
         except OSError as error:
-            return _Unread(isinstance(error, FileNotFoundError), error.strerror or str(error))
+            return "", f"cannot be read ({error.strerror or error})"

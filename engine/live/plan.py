@@ -96,7 +96,7 @@ def make_plan(deck: Deck, old: DeckFile, new: DeckFile, digest: str, settings_la
         digest=digest,
         settings_now=now,
         settings_later=later,
-        renamed=_renamed(deck, new, [_name(item) for key in NEW_WORK for item in found.lists.get(key, ())]),
+        renamed=_renamed(deck, new, [name_of(item) for key in NEW_WORK for item in found.lists.get(key, ())]),
         named_in_it=_named_in_it(deck, new, found.lists),
         reordered=names != sorted(names, key=lambda name: deck.by_name[name].index),
         **{name: tuple(items) for name, items in found.lists.items()},  # pyright: ignore[reportArgumentType]
@@ -107,7 +107,7 @@ NEW_WORK = ("added", "changed_waiting", "changed_finished")
 """Kinds of change that give a name work which another may have done, or run."""
 
 
-def _name(item: Change | str) -> str:
+def name_of(item: Change | str) -> str:
     return item if isinstance(item, str) else item.name
 
 
@@ -129,10 +129,10 @@ def _named_in_it(deck: Deck, new: DeckFile, lists: Mapping[str, Sequence[Change 
     """Tasks that are new, and finished ones that are gone, whose commands differ only by the names in them: the first
     of one with the first of the other."""
     before: dict[str, list[str]] = {}
-    for spec in (deck.by_name[_name(item)].spec for item in reversed(lists.get("gone_finished", ()))):
+    for spec in (deck.by_name[name_of(item)].spec for item in reversed(lists.get("gone_finished", ()))):
         if spec.name in command_text(spec.work.command):
             before.setdefault(_unnamed(spec), []).append(spec.name)
-    added = {_name(item) for item in lists.get("added", ())} if before else ()
+    added = {name_of(item) for item in lists.get("added", ())} if before else ()
     works = ((spec.name, _unnamed(spec)) for spec in new.tasks if spec.name in added)
     return tuple((name, before[work].pop()) for name, work in works if before.get(work))
 
@@ -191,7 +191,7 @@ def as_they_stand(deck: Deck, plan: FilePlan) -> FilePlan:
     for key in _BY_STAND:
         kind = key.partition("_")[0]
         for item in getattr(plan, key):
-            task = deck.by_name.get(item if isinstance(item, str) else item.name)
+            task = deck.by_name.get(name_of(item))
             stand = key if task is None else f"{kind}_{_stand(task.phase)}"
             rules = isinstance(item, Change) and item.same_work and stand != "changed_running"
             found["in_place" if rules else stand].append(item)

@@ -18,12 +18,11 @@ from ..decks.cuda_devices import choose
 from ..decks.gpus import BoxGpus
 from ..decks.loading import Loaded, Loader, Past
 from ..decks.opening import OpenDeck, check_before_start
-from ..decks.options import decode, has_selection, retried_with
+from ..decks.options import decode, has_selection
 from ..decks.selection import standing_after, with_newcomers, with_running
 from ..errors import UsageError
 from ..ports import GpuInfo
 from ..taskfile.options import RunOptions
-from ..taskfile.select import Look
 from ..taskfile.source import Source, digest_of, read_source
 from .change import under
 
@@ -43,12 +42,8 @@ class Reading:
     """The run options that hold from now on, where they are others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A task with values in the place of the file's."""
-
-    before: TaskSpec
-    now: TaskSpec
+Given = tuple[TaskSpec, TaskSpec]
+"""A task as it was, and with values in the place of the file's."""
 
 
 def refuse_clashes(tasks: Sequence[TaskSpec], names: Collection[str]) -> None:
@@ -121,7 +116,9 @@ class Reader:
         opened = self._opened
         before = decode(opened.options)
         facts = self._history(options)
-        file = with_running(under(opened.file, options, self._look(facts)), recorded(facts))
+        file = with_running(
+            under(opened.file, options, standing_after(facts, opened.gpus.inventory.gpus)), recorded(facts)
+        )
         chosen, later = self._gpus(file.settings)
         if later and options.gpus != before.gpus:
             raise UsageError(
@@ -135,7 +132,8 @@ class Reader:
         """What the deck has, and these tasks with values of variables in the place of the file's. Raises DeckError
         where they mean nothing."""
         opened = self._opened
-        options = retried_with(decode(opened.options), given)
+        before = decode(opened.options)
+        options = replace(before, retried={**before.retried, **given})
         content = handover.kept_file(opened.state.path) or opened.file.text.encode()
         loaded = self._load(read_source(opened.file.shown, content), options).file
         for name in given:
@@ -162,9 +160,6 @@ class Reader:
     def _history(self, options: RunOptions) -> Sequence[Fact]:
         """What a selection depends on; reading it takes seconds of a large deck."""
         return list(islice(self._opened.journal.load(), self._chosen_by)) if has_selection(options) else ()
-
-    def _look(self, facts: Sequence[Fact]) -> Look:
-        return standing_after(facts, self._opened.gpus.inventory.gpus)
 
     def _gpus(self, settings: DeckSettings) -> tuple[tuple[GpuInfo, ...], tuple[str, ...]]:
         """The GPUs that the settings ask for, as far as they can change while the engine lives."""

@@ -89,17 +89,11 @@ class FileWatch:
         )
 
     def _poll(self) -> None:
-        looks = self._looks()
-        before = next(looks)
-        for now in looks:
-            if now != before:
+        before = self._look()
+        while not self._stop.wait(POLL_S):
+            if (now := self._look()) != before:
                 before = now
                 self._touched()
-
-    def _looks(self) -> Iterator[tuple[int, ...]]:
-        yield self._look()
-        while not self._stop.wait(POLL_S):
-            yield self._look()
 
     def _look(self) -> tuple[int, ...]:
         try:

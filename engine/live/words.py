@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from ..text import field_text
-from .plan import NEW_WORK, Change, FilePlan
+from .plan import NEW_WORK, Change, FilePlan, name_of
 
 NAMED = 5
 """Names that a line lists; the others are counted."""
@@ -68,7 +68,7 @@ def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str
     new, old = ({pair[place] for pair in plan.renamed} for place in (0, 1))
     for key, words in _KINDS:
         apart = new if key in NEW_WORK else old if key in _GONE else ()
-        items = [item for item in getattr(plan, key) if (item if isinstance(item, str) else item.name) not in apart]
+        items = [item for item in getattr(plan, key) if name_of(item) not in apart]
         if items:
             found += [f"{words:<21} {_names(items, named)}: they {means[key]}", *_example(items)]
     if plan.renamed:

@@ -11,11 +11,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from ..core.spec import Command
 from ..text import printable, shorten
 from .message import Notice
 from .targets import Targets
@@ -28,24 +26,17 @@ _SPARE_S = 3.0
 """Beyond its own time limit, for the helper's start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Where the user's command runs."""
-
-    cwd: str
-    environ: Mapping[str, str]
-
-
-def deliver(notice: Notice, targets: Targets, place: Surroundings, timeout_s: float) -> dict[str, str]:
-    """Send to all; blocks, for somewhat more than *timeout_s* at most. Returns what went wrong by target, "" where
-    nothing did."""
+def deliver(notice: Notice, targets: Targets, environ: Mapping[str, str], timeout_s: float) -> dict[str, str]:
+    """Send to all; blocks, for somewhat more than *timeout_s* at most. *environ*: of the user's command, which runs in
+    the task file's folder. Returns what went wrong by target, "" where nothing did."""
     deadline = time.monotonic() + timeout_s
     names = [name for name, _ in targets.urls]
     helper = _Child([sys.executable, "-P", "-c", HELPER], "/", os.environ) if names else None
     hook = None
     if targets.command is not None:
-        environ = {**place.environ, **_variables(notice)}
-        hook = _Child(_argv(targets.command), place.cwd, environ)
+        line = targets.command
+        argv = ["bash", "-c", line] if isinstance(line, str) else list(line)
+        hook = _Child(argv, os.path.dirname(notice.data["file"]), {**environ, **_variables(notice)})
     found: dict[str, str] = {}
     if hook is not None:
         found[COMMAND] = hook.finish(json.dumps(notice.data) + "\n", max(0.0, deadline - time.monotonic()))
@@ -74,10 +65,6 @@ def _answers(names: list[str], out: bytes, trouble: str) -> dict[str, str]:
         return dict(zip(names, said, strict=True))
     except (ValueError, TypeError):
         return dict.fromkeys(names, f"its helper process gave no answer{': ' if trouble else ''}{trouble}")
-
-
-def _argv(command: Command) -> list[str]:
-    return ["bash", "-c", command] if isinstance(command, str) else list(command)
 
 
 def _variables(notice: Notice) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..text import log_line, plural, printable, shorten
+from ..text import log_line, printable, shorten
 
 Kind = Literal["failure", "retry", "round", "end", "halt", "gpu", "watch", "stop", "begin", "test"]
 """`begin` is not told: from there on another run is being told of."""
@@ -44,13 +44,14 @@ MAX_LINE_CHARS = 300
 _RANK: tuple[Level, ...] = ("failure", "warning", "success", "info")
 _LAST = ("end", "stop")
 _NOUNS = {
-    "failure": "failure",
-    "retry": "retry",
-    "round": "round over",
-    "halt": "halt",
-    "gpu": "change of a GPU",
-    "watch": "watch rule",
+    "failure": ("failure", "failures"),
+    "retry": ("retry", "retries"),
+    "round": ("round over", "rounds over"),
+    "halt": ("halt", "halts"),
+    "gpu": ("change of a GPU", "changes of a GPU"),
+    "watch": ("watch rule", "watch rules"),
 }
+"""One of a kind, and several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +107,7 @@ def _headline(happened: Sequence[Happening]) -> str:
     counts = Counter(one.kind for one in happened)
     if len(counts) == 1 and "failure" in counts:
         return f"{counts['failure']} tasks failed"
-    return ", ".join(_counted(kind, count) for kind, count in counts.items())
-
-
-def _counted(kind: str, count: int) -> str:
-    noun = _NOUNS.get(kind, kind)
-    if noun.startswith(("change of", "round over")):
-        head, _, tail = noun.partition(" ")
-        return f"{plural(count, head)} {tail}"
-    return plural(count, noun)
+    return ", ".join(f"{count:,} {_NOUNS.get(kind, (kind, kind))[count > 1]}" for kind, count in counts.items())
 
 
 def _shown(happened: Sequence[Happening]) -> Sequence[Happening]:

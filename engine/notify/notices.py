@@ -16,7 +16,6 @@ from ..logs.files import AttemptPaths
 from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
 from ..report.numbers import counts_of
 from ..text import duration, plural
-from .delivery import Surroundings
 from .message import Happening, Kind, Level, Origin
 from .sender import Mark, Sender, Settings
 from .targets import resolve
@@ -31,18 +30,19 @@ class Notices:
         self,
         deck: Deck,
         origin: Origin,
-        place: Surroundings,
+        environ: Mapping[str, str],
         values: Callable[[], Mapping[str, str]],
         *,
         mark: str,
         note: Callable[[str], None],
         paths: Callable[[str, int], AttemptPaths],
     ) -> None:
-        """*values*: what placeholders in URLs stand for beside the environment. *mark*: the file that keeps what has
-        been told. *note* is told, on another thread, what cannot be sent. *paths*: the files of (task, attempt)."""
+        """*environ*: of the tasks, and of the user's command. *values*: what placeholders in URLs stand for beside it.
+        *mark*: the file that keeps what has been told. *note* is told, on another thread, what cannot be sent. *paths*:
+        the files of (task, attempt)."""
         self._deck = deck
         self._origin = origin
-        self._place = place
+        self._environ = environ
         self._values = values
         self._mark = mark
         self._note = note
@@ -80,8 +80,8 @@ class Notices:
         self._notify = notify
         if not notify and self._sender is None:
             return
-        targets = resolve(notify, self._values(), self._place.environ)
-        settings = Settings(notify, targets, self._origin, self._place)
+        targets = resolve(notify, self._values(), self._environ)
+        settings = Settings(notify, targets, self._origin, self._environ)
         if self._sender is None:
             self._sender = Sender(settings, Mark(self._mark), self._note)
         else:

@@ -7,13 +7,13 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from ..atomic import write_private
 from ..core.spec import Notify
-from .delivery import Surroundings, deliver
+from .delivery import deliver
 from .message import Happening, Notice, Origin, fold
 from .targets import Targets
 
@@ -64,7 +64,7 @@ GATHER_S = 0.5
 """What happens so soon after the first belongs to the same message."""
 MAX_WAITING = 100_000
 
-Deliver = Callable[[Notice, Targets, Surroundings, float], dict[str, str]]
+Deliver = Callable[[Notice, Targets, Mapping[str, str], float], dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,8 @@ class Settings:
     notify: Notify
     targets: Targets
     origin: Origin
-    place: Surroundings
+    environ: Mapping[str, str]
+    """Of the user's command."""
 
 
 class Sender:
@@ -153,7 +154,7 @@ class Sender:
         if not (settings.targets.urls or settings.targets.command):
             return
         notice = fold(settings.origin, fresh)
-        found = self._deliver(notice, settings.targets, settings.place, settings.notify.timeout_s)
+        found = self._deliver(notice, settings.targets, settings.environ, settings.notify.timeout_s)
         for name, trouble in found.items():
             if trouble:
                 self._tell(name, f"not sent to {name}: {trouble}")

@@ -13,11 +13,12 @@ import msgspec
 from ... import __version__
 from ..adapters import host
 from ..attempts.gpu_history import GpuHistory, read_history
-from ..attempts.record import git_text, otherwise_text
+from ..attempts.record import RecordedGpu, git_text, otherwise_text
 from ..core.deck import Task
 from ..core.events import RunEnded, RunStarted
 from ..core.explain import Explainer
 from ..core.flags import flags
+from ..core.gpu_names import indices
 from ..core.phases import NAMES, Attempt, Blocked, Ended, Failed
 from ..decks.offline import OfflineDeck
 from ..errors import UsageError
@@ -38,10 +39,6 @@ UNTOLD = "untold"
 """The kind of an attempt whose end is not in the journal."""
 
 
-class _Gpu(msgspec.Struct):
-    index: int
-
-
 class _End(msgspec.Struct):
     peak_mib: float | None = None
     mean_util_percent: float | None = None
@@ -55,7 +52,7 @@ class Told(msgspec.Struct):
 
     host: str = ""
     git: dict[str, Any] | None = None
-    gpus: list[_Gpu] = []
+    gpus: list[RecordedGpu] = []
     end: _End | None = None
     set: dict[str, str] = {}
     retried_env: dict[str, str | None] = {}
@@ -127,10 +124,9 @@ class Attempts:
         )
 
     def _gpus(self, told: Told, uuids: tuple[str, ...]) -> tuple[int, ...]:
-        index_of = self._offline.index_of
         if len(told.gpus) == len(uuids):
             return tuple(gpu.index for gpu in told.gpus)
-        return tuple(index_of[uuid] for uuid in uuids if uuid in index_of)
+        return indices(uuids, self._offline.index_of)
 
     def _read(self, name: str, number: int) -> tuple[Told, GpuHistory | None]:
         paths = self._offline.logs.paths(name, number, False)

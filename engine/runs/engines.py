@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -25,6 +25,8 @@ from .book import KEPT, Book
 from .wanted import Wanted, boot_mark
 
 TAKE_S = 60.0
+MOST_LOST = 5
+"""So many engines may be lost under one run before something is taken to be wrong."""
 _SLACK = 10
 _ENDING_S = 0.5
 """An engine that was about to end when it was asked is gone within this time."""
@@ -235,6 +237,14 @@ class Asked:
             while os.read(self._fds[0], 64):
                 pass
 
+    def hand_on(self, connection: Connection, name: str, what: str, say: Say) -> None:
+        """The first one stops the task *name*, called *what*, as its own Ctrl-C would; the next ones kill it."""
+        while self.handled < self.times:
+            if not self.handled:
+                say(f"stopping {what}; once more kills it")
+            connection.request("kill" if self.handled else "cancel", tasks=[name])
+            self.handled += 1  # not before: an engine that is lost meanwhile has not done it
+
     def __enter__(self) -> Asked:
         self._fds = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         # A shell makes its background jobs ignore SIGINT: Ctrl-C is meant for others then.
@@ -272,10 +282,10 @@ class Wait:
         self._look_at = time.monotonic() + TELL_S
         self._told = ""
 
-    def tell(self, connection: Connection) -> Collection[str]:
-        """Say why, where that is new. Returns the kinds of obstacles; () where it was not looked."""
+    def tell(self, connection: Connection) -> None:
+        """Say why, where that is new."""
         if time.monotonic() < self._look_at:
-            return ()
+            return
         self._look_at = time.monotonic() + TELL_S
         obstacles: Sequence[dict[str, Any]] = connection.request("explain", tasks=[self._name])[self._name]
         why = "; ".join(obstacle["text"] for obstacle in obstacles[:_SHOWN])
@@ -283,7 +293,6 @@ class Wait:
         if why and gist != self._told:
             self._told = gist
             self._say(f"{self._name} waits: {why}")
-        return {obstacle["kind"] for obstacle in obstacles}
 
     def over(self, row: TaskRow) -> None:
         """It has started: say so where it was said to wait."""

@@ -15,6 +15,7 @@ from ..core.devices import mixed_in_words
 from ..core.explain import explain
 from ..core.fit import memory_in_words
 from ..core.flags import flags
+from ..core.gpu_names import indices
 from ..core.phases import NAMES, Ended
 from ..core.spec import Command, Metric, TaskSpec, Work
 from ..logs.described import describe
@@ -222,7 +223,7 @@ def _running(
     return RunningDetails(
         number=attempt.number,
         pid=attempt.pid,
-        gpus=tuple(index_of[uuid] for uuid in attempt.gpus if uuid in index_of),
+        gpus=indices(attempt.gpus, index_of),
         started=attempt.wall,
         elapsed_s=max(0.0, at - attempt.at),
         expected_s=deck.forecast_s(task),
@@ -259,7 +260,7 @@ def _attempts(
                 reason=describe(ended.outcome),
                 kind=ended.outcome.reason,
                 exit_code=ended.outcome.exit_code,
-                gpus=tuple(index_of[uuid] for uuid in ended.gpus if uuid in index_of),
+                gpus=indices(ended.gpus, index_of),
                 duration_s=ended.duration_s,
                 peak_mib=ended.peak_mib,
                 log=files.out,

@@ -24,6 +24,7 @@ from ..decks.states import find_state
 from ..errors import DeckError, UsageError
 from ..logs.files import LogFolder
 from ..protocol.wire import Cluster, DeckHead, GpuRow, Reply, TaskRow, decode, encode
+from ..text import plural
 from .requested import refuse_left_out, select
 from .view import DeckView
 
@@ -80,7 +81,7 @@ class OfflineLook:
         if self.deck.elsewhere:
             return self.deck.elsewhere
         running = self.running
-        tasks = f"; {running} task{'s' * (running != 1)} of it run{'s' * (running == 1)} on" if running else ""
+        tasks = f"; {plural(running, 'task')} of it run{'s' * (running == 1)} on" if running else ""
         more = "`gpudeck` goes on with the run" if self.deck.unfinished else "its last run has ended"
         if not self.deck.journal.run:
             more = "none of its runs has begun: `gpudeck start` begins one"

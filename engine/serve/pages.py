@@ -13,6 +13,7 @@ import msgspec
 from ..core.deck import Deck, Task
 from ..core.explain import Explainer
 from ..core.gates import Gate, GateState
+from ..core.gpu_names import indices
 from ..core.phases import NAMES, Ended, Failed
 from ..logs.described import describe
 from ..logs.failure import hint_of
@@ -45,18 +46,10 @@ class FailuresArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def failures(deck: Deck, args: FailuresArgs, paths: Paths, index_of: Mapping[str, int]) -> Failures:
     """*index_of*: GPUs by UUID."""
-    total = 0
-    newest: list[Task] = []
-    for start in range(0, len(deck.tasks), AT_ONCE):
-        failed = [task for task in deck.tasks[start : start + AT_ONCE] if isinstance(task.phase, Failed)]
-        total += len(failed)
-        newest = nlargest(args.limit, (*newest, *failed), key=_last_end)
-        await asyncio.sleep(0)
-    told: list[Failure] = []
-    for start in range(0, len(newest), _TOLD_AT_ONCE):
-        told += (failure_of(task, paths, index_of) for task in newest[start : start + _TOLD_AT_ONCE])
-        await asyncio.sleep(0)
-    return Failures(total=total, failures=told)
+    failed = [task async for task in in_turns(deck.tasks) if isinstance(task.phase, Failed)]
+    newest = nlargest(args.limit, failed, key=_last_end)
+    told = [failure_of(task, paths, index_of) async for task in in_turns(newest, _TOLD_AT_ONCE)]
+    return Failures(total=len(failed), failures=told)
 
 
 def _last_end(task: Task) -> float:
@@ -75,7 +68,7 @@ def failure_of(task: Task, paths: Paths, index_of: Mapping[str, int]) -> Failure
         reason="" if outcome is None else describe(outcome),
         hint="" if outcome is None else hint_of(outcome, task.spec),
         exit_code=None if outcome is None else outcome.exit_code,
-        gpus=() if last is None else tuple(index_of[uuid] for uuid in last.gpus if uuid in index_of),
+        gpus=() if last is None else indices(last.gpus, index_of),
         nodes=() if last is None else last.nodes,
         ended=0.0 if last is None else round(last.wall, 3),
         duration_s=0.0 if last is None else round(last.duration_s, 3),
@@ -125,7 +118,7 @@ def _ended(
             yield AttemptRow(
                 task=name,
                 attempt=ended.number,
-                gpus=_indices(ended.gpus, index_of),
+                gpus=indices(ended.gpus, index_of),
                 start=round(ended.wall - ended.duration_s, 3),
                 end=round(ended.wall, 3),
                 kind=ended.outcome.reason,
@@ -142,15 +135,11 @@ def attempts_of(deck: Deck, task: Task, args: TimelineArgs, index_of: Mapping[st
         yield AttemptRow(
             task=task.name,
             attempt=attempt.number,
-            gpus=_indices(attempt.gpus, index_of),
+            gpus=indices(attempt.gpus, index_of),
             start=round(attempt.wall, 3),
             run=deck.run.number,
             nodes=attempt.nodes,
         )
-
-
-def _indices(uuids: tuple[str, ...], index_of: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(index_of[uuid] for uuid in uuids if uuid in index_of)
 
 
 _Box = tuple[str, int, str]
@@ -200,7 +189,7 @@ class Graphs:
 
     async def _count(self) -> dict[_Box, Counter[str]]:
         counts: dict[_Box, Counter[str]] = {}
-        async for task in _in_turns(self._deck.tasks):
+        async for task in in_turns(self._deck.tasks):
             if task.selected:
                 counts.setdefault(_box(task), Counter())[NAMES[type(task.phase)]] += 1
         return counts
@@ -236,9 +225,9 @@ def _box(task: Task) -> _Box:
     return task.spec.group, task.spec.round, task.spec.entry
 
 
-async def _in_turns(items: Sequence[_Item]) -> AsyncIterator[_Item]:
+async def in_turns(items: Sequence[_Item], at_once: int = AT_ONCE) -> AsyncIterator[_Item]:
     """With a turn of the loop for others after each portion."""
-    for start in range(0, len(items), AT_ONCE):
-        for item in items[start : start + AT_ONCE]:
+    for start in range(0, len(items), at_once):
+        for item in items[start : start + at_once]:
             yield item
         await asyncio.sleep(0)

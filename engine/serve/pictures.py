@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Protocol
 
-from ..protocol.wire import PORTION, Cluster, DeckHead, Delta, GpuRow, Ready, Snapshot, TaskRow, Tasks, encode
+from ..protocol.wire import PORTION, Cluster, DeckHead, Delta, GpuRow, Ready, Snapshot, Tasks, encode
 from .server_client import Client
+from .view import DeckView
 
 _LOOK_EVERY_S = 1.0
-
-
-class View(Protocol):
-    """What is shown: see `view.DeckView`."""
-
-    @property
-    def total(self) -> int: ...
-    def rows(self, indexes: list[int]) -> list[TaskRow]: ...
-    def gpus(self) -> tuple[GpuRow, ...]: ...
-    def cluster(self) -> Cluster | None: ...
-    def head(self, *, anew: bool = False) -> DeckHead: ...
 
 
 class Pictures:
     """Of one server. On the loop's thread."""
 
-    def __init__(self, view: View, changed: Callable[[], set[int]], clients: Collection[Client]) -> None:
+    def __init__(self, view: DeckView, changed: Callable[[], set[int]], clients: Collection[Client]) -> None:
         """*changed*: the indexes of tasks that have changed since it was asked last. *clients*: all that are there."""
         self._view = view
         self._changed = changed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -101,44 +101,37 @@ def select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> lis
 
     Raises UsageError for a name, tag or param that no task has; that no task is in a state now is an answer.
     """
-    steps = _select(deck, texts, index_of)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+    return [task for portion in _select(deck, texts, index_of) for task in portion]
 
 
 async def select_in_turns(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> list[Task]:
     """The same, while other work of the loop goes on between portions of a large deck."""
     import asyncio  # who looks without an engine starts faster without it
 
-    steps = _select(deck, texts, index_of)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+    found: list[Task] = []
+    for portion in _select(deck, texts, index_of):
+        found += portion
         await asyncio.sleep(0)
+    return found
 
 
-def _select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> Generator[None, None, list[Task]]:
+def _select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> Iterator[list[Task]]:
     names = [deck.by_name.get(text) for text in texts]
     if all(names):  # nothing but names: there is nothing to look for
-        return sorted(dict.fromkeys(filter(None, names)), key=lambda task: task.index)
+        yield sorted(dict.fromkeys(filter(None, names)), key=lambda task: task.index)
+        return
     selector = parse_selector(texts, deck.by_name)
     missing = [term for term in selector.conditions if not term.needs_history]
-    found: list[Task] = []
     for start in range(0, len(deck.tasks), _PORTION):
+        found: list[Task] = []
         for task in deck.tasks[start : start + _PORTION]:
             seen = subject(deck, task, index_of)
             if selector.matches(seen):
                 found.append(task)
             missing = [term for term in missing if not term.is_in(seen)]
-        yield
+        yield found
     if missing:
         raise UsageError(nothing_matches(missing[0].text, (task.spec for task in deck.tasks)))
-    return found
 
 
 def is_left_out(task: Task) -> bool:

@@ -27,7 +27,7 @@ from ..taskfile.kinds import refuse_own
 from ..taskfile.problems import BadValueError
 from .cluster_rows import hour
 from .details import changes, details_of
-from .pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
+from .pages import FailuresArgs, Graphs, TimelineArgs, failures, in_turns, timeline
 from .requested import (
     GpuArgs,
     NoArgs,
@@ -141,7 +141,8 @@ class Requests:
             case "retry":
                 halted = "" if self._deck.run.ended else self._deck.run.halted
                 asked = self._to(RetryArgs, args)
-                reply = await self._retry(asked)
+                async with self._one_retry:  # values are for what has ended, and not what another one has just let go
+                    reply = await self._retry(asked)
                 return reply if asked.dry_run else {**reply, "note": self._note() or self._of_halt(halted)}
             case "cancel" | "kill" | "hold" | "release" | "accept" as verb:
                 given = self._to(TasksArgs, args)
@@ -208,12 +209,7 @@ class Requests:
     async def _in_turns(self, names: Sequence[str], tell: Callable[[Task], _Told]) -> list[_Told]:
         """What is to be told of each task, without holding up the loop; of tasks that go meanwhile nothing."""
         self._tasks(names)
-        told: list[_Told] = []
-        for start in range(0, len(names), AT_ONCE):
-            now = map(self._deck.by_name.get, names[start : start + AT_ONCE])
-            told += [tell(task) for task in now if task is not None]
-            await asyncio.sleep(0)
-        return told
+        return [tell(task) async for name in in_turns(names, AT_ONCE) if (task := self._deck.by_name.get(name))]
 
     def _row(self, task: Task) -> Any:
         return msgspec.to_builtins(self._view.rows([task.index])[0])
@@ -266,11 +262,6 @@ class Requests:
         return f"the run before was halted by {before}: `gpudeck unpause` starts what that has left" if before else ""
 
     async def _retry(self, args: RetryArgs) -> dict[str, Any]:
-        """One after the other: values are given to what has ended, and to nothing that another one has just let go."""
-        async with self._one_retry:
-            return await self._retried(args)
-
-    async def _retried(self, args: RetryArgs) -> dict[str, Any]:
         if not args.dry_run:
             await self._take_in(args.tasks)
         tasks = self._tasks(args.tasks)
@@ -326,9 +317,9 @@ class Requests:
         changed = await self._hooks.give(values, args.dry_run)
         await self._hooks.taken()
         found: dict[str, Any] = {}
-        for name, each in changed.items():
-            after = self._attempts.planner.command(self._deck.by_name[name], each.now)
-            differs = changes(each.before.work, each.now.work)
+        for name, (was, now) in changed.items():
+            after = self._attempts.planner.command(self._deck.by_name[name], now)
+            differs = changes(was.work, now.work)
             found[name] = {"before": told[name], "after": after, "changes": differs}
         return found
 

@@ -31,7 +31,7 @@ from ..protocol.wire import (
     decode_request,
     encode,
 )
-from .pictures import Pictures, View
+from .pictures import Pictures
 from .server_client import Client
 from .view import DeckView
 
@@ -48,7 +48,7 @@ class Server:
 
     def __init__(
         self,
-        view: View,
+        view: DeckView,
         changed: Callable[[], set[int]],
         handle: Handle,
         hello: Hello,
@@ -73,7 +73,9 @@ class Server:
         """Accept clients on *listener*; what listened before is given up, its clients stay."""
         if self._server is not None:
             self._server.close()
-        self._server = await self._loop.create_unix_server(self._client, sock=listener.socket)
+        self._server = await self._loop.create_unix_server(
+            lambda: Client(self, self.pictures.drained), sock=listener.socket
+        )
         self._door = listener
 
     async def close(self, why: str, exit_code: int = 0) -> None:
@@ -108,9 +110,6 @@ class Server:
         return any(client.events for client in self._clients)
 
     # -- clients ------------------------------------------------------------------------------------------------------
-
-    def _client(self) -> Client:
-        return Client(self, self.pictures.drained)
 
     def admit(self, client: Client, transport: asyncio.Transport) -> bool:
         """Only this user and root, not without end, and not at the end."""

@@ -34,18 +34,6 @@ WRITTEN_BY_TOOLS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What git and the disk tell of a repository."""
-
-    tracked: Collection[str]
-    untracked: Sequence[tuple[str, int]]
-    """With their sizes in bytes; a repository inside this one ends in /."""
-    ignored: Sequence[str]
-    """A folder that is ignored as a whole ends in /."""
-    submodules: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Layout:
     """How a snapshot is made."""
 
@@ -59,18 +47,26 @@ class Layout:
     """Tracked files that are not copied because tasks write to their folders."""
 
 
-def layout_of(seen: Seen, real: Iterable[str], absent: Collection[str]) -> Layout:
-    """*real*: folders that tasks write to. *absent*: folders of no use to a snapshot, as the deck's own state."""
-    tracked_folders = {folder for path in seen.tracked for folder in above(path)}
-    links = {*real, *seen.submodules, *_kept_empty(seen.tracked)}
-    links |= {path.rstrip("/") for path in seen.ignored if not is_cache(path)}
-    links |= {path.rstrip("/") for path, _ in seen.untracked if path.endswith("/")}
-    files = [(path, size) for path, size in seen.untracked if not within(path, links) and not within(path, absent)]
+def layout_of(
+    tracked: Collection[str],
+    untracked: Sequence[tuple[str, int]],
+    ignored: Sequence[str],
+    linked: Iterable[str],
+    absent: Collection[str],
+) -> Layout:
+    """*untracked*: with their sizes in bytes; a repository inside this one ends in /. *ignored*: a folder that is
+    ignored as a whole ends in /. *linked*: submodules, and folders that tasks write to. *absent*: folders of no use to
+    a snapshot, as the deck's own state."""
+    tracked_folders = {folder for path in tracked for folder in above(path)}
+    links = {*linked, *_kept_empty(tracked)}
+    links |= {path.rstrip("/") for path in ignored if not is_cache(path)}
+    links |= {path.rstrip("/") for path, _ in untracked if path.endswith("/")}
+    files = [(path, size) for path, size in untracked if not within(path, links) and not within(path, absent)]
     added, left_out = _fitting(files)
     links |= _gathered(left_out, tracked_folders)
     links -= {*absent, "", "."}
     outermost = tuple(sorted(path for path in links if links.isdisjoint(above(path)) and not within(path, absent)))
-    unfrozen = (path for path in seen.tracked if within(path, outermost) and path.rpartition("/")[2] not in _KEEPERS)
+    unfrozen = (path for path in tracked if within(path, outermost) and path.rpartition("/")[2] not in _KEEPERS)
     return Layout(
         outermost,
         tuple(path for path in added if not within(path, outermost)),
@@ -224,12 +220,12 @@ def _layout(repository: Repository, env: Mapping[str, str], state_root: str) -> 
     submodules = [path for mode, _, path in entries if mode.startswith("160000")]
     others = names(git(top, "ls-files", "--others", "--exclude-standard", "-z", env=env))
     ignored = names(git(top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", env=env))
-    seen = Seen(tracked, [(path, _size(top, path)) for path in others], ignored, submodules)
     state = os.path.relpath(os.path.realpath(state_root), top)
     real = {*repository.written, *_tools(repository, env)} - {""}
     code = [*tracked, *others]
     real |= {cwd for cwd in repository.cwds if cwd and not any(path.startswith(f"{cwd}/") for path in code)}
-    return layout_of(seen, real, {state})
+    untracked = [(path, _size(top, path)) for path in others]
+    return layout_of(tracked, untracked, ignored, [*submodules, *real], {state})
 
 
 def _tools(repository: Repository, env: Mapping[str, str]) -> list[str]:

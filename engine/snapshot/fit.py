@@ -17,10 +17,8 @@ def check_snapshot(file: DeckFile) -> None:
     Raises TaskFileError."""
     if not file.settings.snapshot:
         return
-    chosen = file.selected
-    specs = [spec for spec in file.tasks if chosen is None or spec.name in chosen]
     place = file.places.get("snapshot", file.path)
-    problems = [f"{place}: snapshot: {words}" for words in _problems(specs, file.settings.log_dir)]
+    problems = [f"{place}: snapshot: {words}" for words in _problems(file.chosen, file.settings.log_dir)]
     if problems:
         raise TaskFileError(problems)
 

@@ -144,16 +144,9 @@ class Removable:
     """What tasks made or changed in it, and what is nowhere else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What would go, and the book that says so."""
-
-    book: Book
-    snapshots: tuple[Removable, ...]
-
-
-def plan_removal(state: str, unfinished: Collection[str], limit_wall: float) -> Planned:
-    """Those made before *limit_wall* (seconds since the epoch). *state*: the deck's state folder. Raises OSError."""
+def plan_removal(state: str, unfinished: Collection[str], limit_wall: float) -> tuple[Book, list[Removable]]:
+    """Those made before *limit_wall* (seconds since the epoch), and the book that says so. *state*: the deck's state
+    folder. Raises OSError."""
     book, home = load(state), home_of(state)
     found: list[Removable] = []
     for snapshot in book.snapshots.values():
@@ -164,19 +157,21 @@ def plan_removal(state: str, unfinished: Collection[str], limit_wall: float) -> 
             files, disk_bytes = _size(folder)
             written = tuple(written_in(folder))
             found.append(Removable(snapshot.id, snapshot.top, snapshot.path, files, disk_bytes, written))
-    return Planned(book, tuple(found))
+    return book, found
 
 
-def remove_copies(state: str, planned: Planned, failed: Callable[[str], None]) -> tuple[int, int]:
+def remove_copies(
+    state: str, planned_by: Book, copies: Iterable[Removable], failed: Callable[[str], None]
+) -> tuple[int, int]:
     """Remove what was planned. Where the book has changed since, an engine may have taken one up: then nothing is
     removed. Returns how many files are gone and what that freed in bytes."""
     files = freed = 0
     with alone(state):
         book, home = load(state), home_of(state)
-        if book != planned.book:
+        if book != planned_by:
             failed(f"{home}: an engine has just used it; ask again")
             return 0, 0
-        for one in planned.snapshots:
+        for one in copies:
             try:
                 discard(os.path.join(home, one.id), one.top)
             except OSError as error:

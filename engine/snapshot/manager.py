@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..core.spec import TaskSpec
 from ..text import plural
@@ -138,18 +138,18 @@ class Clerk:
         for `wipe`."""
         try:
             with books.alone(self._state):
-                swept = sweep(self._state, self._book, unfinished)
+                aside, kept = sweep(self._state, self._book, unfinished)
         except OSError as error:
             self._note(f"snapshots are not removed: {_words(error)}", "warning")
             return []
-        for path, files in swept.kept.items():
+        for path, files in kept.items():
             named = ", ".join(files[:_NAMED]) + (", …" if len(files) > _NAMED else "")
             self._note(
                 f"{path} is kept: tasks wrote {plural(len(files), 'file')} there ({named}); move them, and name their "
                 f"folder in outputs; gpudeck clean removes it",
                 "warning",
             )
-        return swept.aside
+        return aside
 
     def wipe(self, folders: Sequence[str]) -> None:
         """Remove what `sweep` has put aside."""
@@ -160,19 +160,11 @@ class Clerk:
             self._note(f"snapshots are not removed: {_words(error)}", "warning")
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """What became of snapshots that nothing needs."""
-
-    aside: list[str] = field(default_factory=list[str])
-    """Folders that only wait to be removed."""
-    kept: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Where tasks wrote, and what."""
-
-
-def sweep(state: str, book: books.Book, unfinished: Collection[str]) -> Swept:
-    """Put aside what these tasks do not need, and what was left half-made, and write the book. Raises OSError."""
-    home, needed, swept = books.home_of(state), book.needed(unfinished), Swept()
+def sweep(state: str, book: books.Book, unfinished: Collection[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Put aside what these tasks do not need, and what was left half-made, and write the book. Returns folders that
+    only wait to be removed; and, by folders that stay, what tasks wrote there. Raises OSError."""
+    home, needed = books.home_of(state), book.needed(unfinished)
+    aside, kept = list[str](), dict[str, list[str]]()
     for entry in list(os.scandir(home)):
         if not entry.is_dir(follow_symlinks=False) or entry.name in needed:
             continue
@@ -180,15 +172,15 @@ def sweep(state: str, book: books.Book, unfinished: Collection[str]) -> Swept:
         whole = is_whole(entry.path)
         files = written_in(entry.path) if whole else []
         if files:
-            swept.kept[known.path if known is not None else entry.path] = files
+            kept[known.path if known is not None else entry.path] = files
         elif not whole and known is None and entry.name.startswith(_NO_SNAPSHOTS):
-            swept.aside.append(entry.path)
+            aside.append(entry.path)
         else:
-            swept.aside.append(put_aside(entry.path, known.top if known is not None else ""))
+            aside.append(put_aside(entry.path, known.top if known is not None else ""))
             book.snapshots.pop(entry.name, None)
     book.tasks = {task: entry for task, entry in book.tasks.items() if task in unfinished}
     books.save(state, book)
-    return swept
+    return aside, kept
 
 
 def place_in(snapshot: Snapshot, cwd: str, entry: Entry) -> Place:

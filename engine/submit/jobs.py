@@ -155,9 +155,6 @@ class Waits:
     """Those that must have ended, however; none that is in `ok`."""
 
 
-NOTHING = Waits()
-
-
 def waits_of(tasks: Sequence[TaskSpec], *, done: Set[str]) -> dict[str, Waits]:
     """By task, what it waits for among *tasks*: all that are selected. Those in *done* have succeeded: nobody waits for
     them. What is needed and not among *tasks* is passed over (see `missing`)."""

@@ -10,7 +10,6 @@ from ..attempts.environment import Box
 from ..attempts.outputs import is_done
 from ..attempts.start_plan import Planner, StartPlan
 from ..core.effects import Launch
-from ..core.spec import TaskSpec
 from ..decks.cluster import passed_over_nodelists
 from ..decks.offline import OfflineDeck
 from ..decks.other_decks import OtherDecks
@@ -30,26 +29,15 @@ class Target:
         self._planner = Planner(found.deck, found.logs, _box(found.environment))
 
     @property
-    def selected(self) -> list[TaskSpec]:
-        """In file order."""
-        chosen = self.file.selected
-        return [spec for spec in self.file.tasks if chosen is None or spec.name in chosen]
-
-    @property
     def warnings(self) -> list[str]:
         """What is wrong with it and passed over."""
         return [*self.file.warnings, *passed_over_nodelists(self.file), *filter(None, [self._damage])]
 
     def done(self) -> set[str]:
         """Tasks whose results are there, as a start would find; all are asked, for those that others need."""
-        if not self.file.settings.skip_existing:
-            chosen = {spec.name for spec in self.selected}
-            return {name for name in self._done() if name not in chosen}
-        return self._done()
-
-    def _done(self) -> set[str]:
         others = OtherDecks(self.file)
-        return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.at)}
+        found = {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.at)}
+        return found if self.file.settings.skip_existing else found - {spec.name for spec in self.file.chosen}
 
     def next_attempt(self, task: str) -> int:
         """The number that its next attempt would have."""

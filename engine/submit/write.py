@@ -107,7 +107,7 @@ class _Writing:
         """Raises OSError."""
         self._target = target
         self._folder = folder
-        self._tasks = target.selected
+        self._tasks = target.file.chosen
         self._control = control_folder(target.file.settings.log_dir)
         standing = Standing(self._control, environ)
         specs = {spec.name: spec for spec in target.file.tasks}

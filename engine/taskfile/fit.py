@@ -47,7 +47,7 @@ def refuse_later(deck: DeckFile) -> None:
 def check_environment(deck: DeckFile, environ: Mapping[str, str]) -> None:
     """Raises TaskFileError naming the variables of env_required that *environ* does not have."""
     problems = Problems(deck.shown or deck.path)
-    for task in _selected(deck):
+    for task in deck.chosen:
         for name in task.env_required:
             if name not in environ:
                 problems.add(task.line, f"env_required: {name} is not set in the environment", where=_where(task))
@@ -63,10 +63,6 @@ def find_gpu(gpu: str, gpus: Sequence[GpuInfo]) -> GpuInfo | None:
 
 def _where(task: TaskSpec) -> str:
     return f'task "{task.name}"'
-
-
-def _selected(deck: DeckFile) -> Sequence[TaskSpec]:
-    return deck.tasks if deck.selected is None else [task for task in deck.tasks if task.name in deck.selected]
 
 
 def _gpus(deck: DeckFile, inventory: Inventory) -> Sequence[GpuInfo]:
@@ -123,7 +119,7 @@ def _usable(deck: DeckFile, known: Sequence[GpuInfo]) -> list[GpuInfo] | None:
 
 def _check_tasks(deck: DeckFile, known: Sequence[GpuInfo], usable: Sequence[GpuInfo], problems: Problems) -> None:
     kept = deck.settings.keep_free
-    for task in _selected(deck):
+    for task in deck.chosen:
         for rung, spec in _asking(task):
             if words := _why_never(spec, known, usable, kept):
                 problems.add(task.line, rung + words, where=_where(task))

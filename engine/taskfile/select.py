@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..core.selector import Selector, Subject, meant, parse_selector
-from ..core.spec import DeckSettings, TaskSpec
+from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..errors import UsageError
 from .graph import Index
 from .options import RunOptions
+from .problems import did_you_mean
 
 Look = Callable[[DeckSettings, Sequence[TaskSpec]], Sequence[Subject]]
 """All tasks of a file as they stand now, in their order."""
+
+
+def task_named(file: DeckFile, name: str, option: str = "") -> TaskSpec:
+    """*option*: by which the user named it, "--like ". Raises UsageError where there is none."""
+    spec = next((spec for spec in file.tasks if spec.name == name), None)
+    if spec is None:
+        hint = did_you_mean(name, [spec.name for spec in file.tasks[:2000]])
+        raise UsageError(f"{option}{name}: there is no such task" + (f": {hint}" if hint else ""))
+    return spec
 
 
 def select(

@@ -25,7 +25,7 @@ def attempt(logs: Path, task: str, *, ended: bool = False, script: bool = True) 
 
 
 def begun(logs: Path) -> list[AttemptStarting]:
-    found = recover(str(logs), (), "d", Recorded(), boot_id="", results_too=False).facts
+    found = recover(str(logs), (), "d", Recorded(), boot_id="", results_too=False)[0]
     return [fact for fact in found if isinstance(fact, AttemptStarting)]
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
 from tests.inside.doctor import (
+    Call,
     Disk,
     Limits,
     Logout,
-    Ports,
     check_disk,
     check_kernel,
     check_load,
@@ -26,7 +26,6 @@ from tests.inside.doctor import (
     host_look,
     load,
     look_for_programs,
-    look_for_slurm,
     workers_in,
 )
 from tests.inside.doctor import host_checks_check_limits as check_limits
@@ -78,10 +77,10 @@ def test_our_own_threads_are_counted():
 
 
 def test_a_port_that_torchrun_wants_and_a_host_without_a_name_are_warned_of():
-    assert [each.level for each in check_ports(Ports(True, False))] == ["ok"]
-    assert [each.level for each in check_ports(Ports(True, True))] == ["warn"]
-    assert [each.level for each in check_ports(Ports(True, False, "box: unknown"))] == ["warn"]
-    assert [each.level for each in check_ports(Ports(False, False))] == ["fail"]
+    assert [each.level for each in check_ports(free=True, torchrun_taken=False)] == ["ok"]
+    assert [each.level for each in check_ports(free=True, torchrun_taken=True)] == ["warn"]
+    assert [each.level for each in check_ports(free=True, torchrun_taken=False, trouble="box: unknown")] == ["warn"]
+    assert [each.level for each in check_ports(free=False, torchrun_taken=False)] == ["fail"]
 
 
 def test_a_listener_on_torchruns_port_is_seen():
@@ -91,7 +90,7 @@ def test_a_listener_on_torchruns_port_is_seen():
             listener.listen(1)
         except OSError:
             pass  # somebody else's, which is as good
-        assert host_look.ports().torchrun_taken
+        assert not host_look.can_bind(host_look.TORCHRUN_PORT)
 
 
 def test_a_logout_that_ends_processes_is_warned_of_with_the_command_that_helps():
@@ -140,7 +139,8 @@ def test_more_workers_than_cores_are_warned_of_with_how_many_fit(tmp_path: Path)
 
 
 def missing(tmp_path: Path, text: str) -> list[tuple[str, bool]]:
-    return [(each.text, each.later) for each in look_for_programs(tasks_of(tmp_path, text), os.environ)]
+    found = look_for_programs(tasks_of(tmp_path, text), os.environ)
+    return [(each.text.partition(": ")[2], each.level == "warn") for each in found]
 
 
 def test_programs_and_scripts_that_are_not_there_are_named_once_an_entry(tmp_path: Path):
@@ -279,14 +279,13 @@ def test_what_is_there_or_cannot_be_known_is_not_complained_about(tmp_path: Path
 
 
 def test_slurm_is_found_and_one_that_does_not_answer_is_no_failure(tmp_path: Path):
-    assert look_for_slurm({"PATH": str(tmp_path)}) is None
-    assert check_slurm(None).level == "ok"
+    assert check_slurm(Call({"PATH": str(tmp_path)})).text == "not found"
     for name, text in (("sbatch", "echo slurm 22.05.8"), ("squeue", "exit 0")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    found = check_slurm(look_for_slurm({"PATH": f"{tmp_path}:/bin"}))
+    found = check_slurm(Call({"PATH": f"{tmp_path}:/bin"}))
     assert (found.level, found.text) == ("ok", "found: slurm 22.05.8, its controller answers")
     (tmp_path / "squeue").write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2; exit 1\n")
-    found = check_slurm(look_for_slurm({"PATH": f"{tmp_path}:/bin"}))
+    found = check_slurm(Call({"PATH": f"{tmp_path}:/bin"}))
     assert found.level == "warn"
     assert "Unable to contact slurm controller" in found.text

@@ -13,13 +13,13 @@ from gpudeck.engine.core.spec import Extras, Policy, Resources, TaskSpec, Work
 from tests.e2e.decks import Deck
 from tests.inside.doctor import (
     NEEDED,
+    Call,
     Ended,
     Finding,
     SlurmFacts,
     Trial,
     Wish,
     associations_of,
-    caller,
     check_account,
     check_answer,
     check_cores,
@@ -263,7 +263,7 @@ def test_what_the_node_lacks_is_a_failure(what: str):
 
 
 def test_programs_are_looked_for_where_the_engine_would(tmp_path: object):
-    assert look(caller({"PATH": str(tmp_path)})).missing == NEEDED
+    assert look(Call({"PATH": str(tmp_path)})).missing == NEEDED
 
 
 def test_a_deck_for_slurm_where_there_is_none_fails_on_that_line_alone(deck: Deck):

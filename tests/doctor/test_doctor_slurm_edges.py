@@ -10,11 +10,10 @@ import pytest
 from tests.inside.doctor import (
     FAILED,
     NEEDED,
-    Association,
+    Call,
     SlurmFacts,
     Trial,
     Wish,
-    caller,
     check_gpus,
     check_trial,
     look,
@@ -60,9 +59,9 @@ def cluster(tmp_path: Path) -> str:
 
 
 def test_accounts_are_looked_up_by_the_users_name(cluster: str) -> None:
-    assert look(caller({"PATH": cluster})).associations == (Association("physics", ("normal",)),)
+    assert look(Call({"PATH": cluster})).associations == {"physics": ["normal"]}
 
 
 def test_a_user_without_a_name_has_no_accounts_to_look_up(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 4_242_424)
-    assert look(caller({"PATH": cluster})).associations is None
+    assert look(Call({"PATH": cluster})).associations is None

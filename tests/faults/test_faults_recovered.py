@@ -86,10 +86,10 @@ def test_why_an_attempt_failed_is_told_as_before_the_journal_was_lost(deck: Deck
     attempts = deck.folder / ".gpudeck/tasks/attempts"
     outcomes = {fact.task: fact.outcome for fact in deck.facts() if isinstance(fact, AttemptEnded)}
     assert len(outcomes) == 5
-    found = recover(
+    found, _ = recover(
         str(deck.folder / "logs"), set(os.listdir(attempts)), deck.folder.name, Recorded(), boot_id="", results_too=True
     )
-    assert {fact.task: fact.outcome for fact in found.facts if isinstance(fact, AttemptEnded)} == outcomes
+    assert {fact.task: fact.outcome for fact in found if isinstance(fact, AttemptEnded)} == outcomes
 
 
 def test_a_result_of_other_work_is_none(deck: Deck) -> None:
@@ -178,7 +178,7 @@ def test_an_attempt_before_the_newest_one_is_over_even_where_nobody_knows_how(tm
         }
         (folder / f"attempt-{number}.json").write_text(json.dumps(told | ({"end": end} if end else {})))
     kept = [RunStarted(1, "seed", 0.0, 0.0), AttemptStarting("t", 1, "token-1", "f", (), 1, 0, 0.0, 0.0)]
-    found = recover(str(tmp_path / "logs"), (), "d", recorded(kept), boot_id="boot", results_too=True).facts
+    found = recover(str(tmp_path / "logs"), (), "d", recorded(kept), boot_id="boot", results_too=True)[0]
     assert [(type(fact), fact.attempt) for fact in found if isinstance(fact, (AttemptEnded, AttemptStarting))] == [
         (AttemptEnded, 1),
         (AttemptStarting, 2),

@@ -15,7 +15,6 @@ from gpudeck.engine.doctor.gpus import Gpus, check_cards, is_idle, look_at, read
 from gpudeck.engine.doctor.host import (
     Disk,
     Limits,
-    Ports,
     check_disk,
     check_kernel,
     check_load,
@@ -27,14 +26,13 @@ from gpudeck.engine.doctor.host import (
 from gpudeck.engine.doctor.host import check_limits as host_checks_check_limits
 from gpudeck.engine.doctor.isolation import Place, check_isolation, look_from_each
 from gpudeck.engine.doctor.programs import look_for_programs
-from gpudeck.engine.doctor.python import Launched, Wanted, check_python, check_ranks, has_torch, launch, look_inside
+from gpudeck.engine.doctor.python import Wanted, check_python, check_ranks, has_torch, launch, look_inside
 from gpudeck.engine.doctor.slurm import (
     NEEDED,
-    Association,
+    Call,
     SlurmFacts,
     Wish,
     associations_of,
-    caller,
     check_account,
     check_answer,
     check_cores,
@@ -45,7 +43,6 @@ from gpudeck.engine.doctor.slurm import (
     check_times,
     config_of,
     look,
-    look_for_slurm,
     times_of,
     wishes,
 )

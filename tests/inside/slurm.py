@@ -9,5 +9,5 @@ from gpudeck.engine.adapters.slurm.jobfiles import says_killed, says_memory, voi
 from gpudeck.engine.adapters.slurm.next_step import Limits
 from gpudeck.engine.adapters.slurm.states import in_words, never_starts
 from gpudeck.engine.adapters.slurm.submission import submit
-from gpudeck.engine.doctor.slurm import Wish, caller, look
+from gpudeck.engine.doctor.slurm import Call, Wish, look
 from gpudeck.engine.doctor.slurm_trial import try_job

@@ -16,7 +16,6 @@ from tests.inside.notify import (
     Origin,
     Sender,
     Settings,
-    Surroundings,
     Targets,
     fold,
     resolve,
@@ -58,7 +57,7 @@ class Sending:
         self.post = Post()
         self.notes: list[str] = []
         notify = Notify(command="true", every_s=every_s)
-        settings = Settings(notify, Targets((), "true"), ORIGIN, Surroundings("/", {}))
+        settings = Settings(notify, Targets((), "true"), ORIGIN, {})
         self.mark = str(folder / "notified.json")
         self.sender = Sender(settings, Mark(self.mark), self.notes.append, deliver=self.post)
 

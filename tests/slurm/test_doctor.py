@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.decks import Deck, until
-from tests.inside.slurm import Wish, caller, look, try_job
+from tests.inside.slurm import Call, Wish, look, try_job
 from tests.slurm.rig import Cluster
 
 pytestmark = pytest.mark.slurm
@@ -76,7 +76,7 @@ def test_a_controller_that_is_down_is_one_failure(deck: Deck, cluster: Cluster):
 def test_a_trial_job_that_does_not_begin_is_cancelled(cluster: Cluster, tmp_path: Path):
     cluster.submit("sleep 100", "--nodes=2", "--exclusive")
     wish = Wish("a", (), (), "", "", "", 0, (), array=False, python="", cwd="/")
-    trial = try_job(caller({**os.environ, **cluster.env}), wish, str(tmp_path / "logs"), limit_s=3.0)
+    trial = try_job(Call({**os.environ, **cluster.env}), wish, str(tmp_path / "logs"), limit_s=3.0)
     assert trial.state.startswith("PENDING")
     assert [job.name for job in cluster.active()] == ["wrap"]
     assert os.listdir(tmp_path) == []
@@ -86,21 +86,21 @@ def test_accounts_are_read_where_somebody_keeps_them(accounted_cluster: Cluster)
     user = getpass.getuser()
     for words in (("account", "physics"), ("user", user, "account=physics")):
         accounted_cluster.call("sacctmgr", "-i", "add", *words)
-    facts = look(caller({**os.environ, **accounted_cluster.env}))
-    assert "physics" in [each.account for each in facts.associations or ()]
+    facts = look(Call({**os.environ, **accounted_cluster.env}))
+    assert "physics" in (facts.associations or ())
 
 
 def test_without_accounting_none_are_read(cluster: Cluster):
-    assert look(caller({**os.environ, **cluster.env})).associations is None
+    assert look(Call({**os.environ, **cluster.env})).associations is None
 
 
 def test_how_long_and_how_many_jobs_may_be_is_read_where_slurm_says_it(accounted_cluster: Cluster):
-    facts = look(caller({**os.environ, **accounted_cluster.env}))
+    facts = look(Call({**os.environ, **accounted_cluster.env}))
     assert (dict(facts.times), facts.most_submitted) == ({}, None)
     accounted_cluster.call("scontrol", "update", "PartitionName=high", "MaxTime=90")
     accounted_cluster.call("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxSubmitJobsPerUser=5")
     try:
-        facts = look(caller({**os.environ, **accounted_cluster.env}))
+        facts = look(Call({**os.environ, **accounted_cluster.env}))
         assert (dict(facts.times), facts.most_submitted) == ({"high": 5400.0}, 5)
     finally:
         accounted_cluster.call("scontrol", "update", "PartitionName=high", "MaxTime=INFINITE")

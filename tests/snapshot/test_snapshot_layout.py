@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from tests.inside.snapshot import MANY, MOST_BYTES, MOST_FILE_BYTES, Seen, layout_of
+from collections.abc import Collection
+
+from tests.inside.snapshot import MANY, MOST_BYTES, MOST_FILE_BYTES, Layout, layout_of
 
 
-def seen(
+def layout(
     tracked: tuple[str, ...] = ("train.py",),
     untracked: tuple[tuple[str, int], ...] = (),
     ignored: tuple[str, ...] = (),
-    submodules: tuple[str, ...] = (),
-) -> Seen:
-    return Seen(tracked, untracked, ignored, submodules)
+    linked: tuple[str, ...] = (),
+    absent: Collection[str] = (),
+) -> Layout:
+    return layout_of(tracked, untracked, ignored, linked, absent)
 
 
 def test_ignored_folders_are_links_and_caches_are_neither() -> None:
-    found = layout_of(seen(ignored=("data/", "src/__pycache__/", "a.pyc", "src/big.bin")), (), ())
+    found = layout(ignored=("data/", "src/__pycache__/", "a.pyc", "src/big.bin"))
     assert found.links == ("data", "src/big.bin")
 
 
@@ -23,7 +26,7 @@ def test_untracked_files_are_copied_up_to_a_size_each_and_all_together() -> None
     most = MOST_BYTES // MOST_FILE_BYTES
     files = [("new.py", 10), ("model.pt", MOST_FILE_BYTES + 1)]
     files += [(f"data/{number:03}.bin", MOST_FILE_BYTES) for number in range(most + 1)]
-    found = layout_of(seen(untracked=tuple(files)), (), ())
+    found = layout(untracked=tuple(files))
     assert "new.py" in found.added
     assert len(found.added) == most, "the small file takes the place of the last large one"
     assert found.left_out == (f"data/{most - 1:03}.bin", f"data/{most:03}.bin", "model.pt")
@@ -32,18 +35,18 @@ def test_untracked_files_are_copied_up_to_a_size_each_and_all_together() -> None
 
 def test_many_files_that_are_left_out_are_one_link_for_their_folder() -> None:
     files = tuple((f"new/set/{number}.bin", MOST_FILE_BYTES + 1) for number in range(MANY + 1))
-    assert layout_of(seen(untracked=files), (), ()).links == ("new",)
+    assert layout(untracked=files).links == ("new",)
 
 
 def test_folders_that_tasks_write_to_are_links_and_what_is_tracked_there_is_named() -> None:
-    found = layout_of(seen(("train.py", "out/old.txt", "out/.gitkeep"), (("out/new.txt", 1),)), ("out", "out/deep"), ())
+    found = layout(("train.py", "out/old.txt", "out/.gitkeep"), (("out/new.txt", 1),), linked=("out", "out/deep"))
     assert (found.links, found.added, found.unfrozen) == (("out",), (), ("out/old.txt",))
 
 
 def test_a_folder_that_git_only_keeps_is_a_link() -> None:
-    assert layout_of(seen(("train.py", "ckpt/.gitkeep", "src/.gitkeep", "src/a.py")), (), ()).links == ("ckpt",)
+    assert layout(("train.py", "ckpt/.gitkeep", "src/.gitkeep", "src/a.py")).links == ("ckpt",)
 
 
 def test_submodules_and_repositories_inside_are_links_and_the_deck_s_state_is_not_there() -> None:
-    found = layout_of(seen(("train.py", "lib"), (("own/", 0),), (".gpudeck/",), ("lib",)), (), {".gpudeck"})
+    found = layout(("train.py", "lib"), (("own/", 0),), (".gpudeck/",), ("lib",), {".gpudeck"})
     assert found.links == ("lib", "own")

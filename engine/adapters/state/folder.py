@@ -314,6 +314,10 @@ def save_environment(state_dir: str, mapping: Mapping[str, str]) -> None:
     write_environment(os.path.join(state_dir, _ENVIRONMENT), mapping)
 
 
+TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
+"""Variables that decide which programs and packages a task gets."""
+
+
 def load_environment(state_dir: str) -> dict[str, str] | None:
     """What was kept; None when nothing was."""
     try:
