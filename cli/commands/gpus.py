@@ -155,10 +155,9 @@ def _box(command: Command) -> int:
     readings = sample_once(probe, [gpu.uuid for gpu in inventory.gpus]) if inventory.gpus else ()
     if inventory.gpus and not readings:
         raise EngineUnavailableError("the driver gave no reading within 5 s")
-    problems = list(map(printable, probe.problems if isinstance(probe, NvmlProbe) else ()))
+    problems = probe.problems if isinstance(probe, NvmlProbe) else ()
     claims = claims_on([gpu.uuid for gpu in inventory.gpus], os.environ)
-    show = _json if command.flag("json") else _table
-    print(show(inventory, {reading.uuid: reading for reading in readings}, problems, claims))
+    print(report(inventory, readings, as_json=command.flag("json"), problems=problems, claims=claims))
     if inventory.gpus or command.flag("json"):
         return 0
     with contextlib.suppress(DeckError):  # the deck of this folder may simulate some
@@ -185,6 +184,20 @@ _UNKNOWN = "n/a"
 _NOT_READ = "no answer"
 _TASKS = 4
 """Named of what a deck runs on one GPU."""
+
+
+def report(
+    inventory: Inventory,
+    readings: Sequence[GpuReading],
+    *,
+    as_json: bool,
+    problems: Sequence[str] = (),
+    claims: Mapping[str, Claim] | None = None,
+) -> str:
+    """A table, or JSON with the same content. *problems*: a line for each GPU that exists and could not be listed.
+    *claims*: which deck has which, by UUID."""
+    by_uuid = {reading.uuid: reading for reading in readings}
+    return (_json if as_json else _table)(inventory, by_uuid, list(map(printable, problems)), claims or {})
 
 
 # -- table ------------------------------------------------------------------------------------------------------------

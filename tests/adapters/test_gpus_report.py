@@ -104,12 +104,6 @@ def test_a_box_without_gpus_says_so() -> None:
     assert report(Inventory(gpus=()), [], as_json=False) == "no NVIDIA GPU here"
 
 
-def test_a_driver_that_does_not_answer_is_told_in_its_words() -> None:
-    inventory = Inventory(gpus=(), error="Driver/library version mismatch", hardware=True)
-
-    assert report(inventory, [], as_json=False) == "the NVIDIA driver does not answer: Driver/library version mismatch"
-
-
 def test_gpus_that_could_not_be_listed_are_named_below() -> None:
     text = report(Inventory(gpus=(CARD,)), [BUSY], as_json=False, problems=["GPU 1: GPU is lost"])
 
