@@ -7,7 +7,7 @@ Times: `at` is seconds of CLOCK_BOOTTIME, `wall` is seconds since the epoch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from .spec import Policy
 
@@ -456,12 +456,7 @@ Fact = (
     | GpuJoined | GpuMarked | ShardsFixed | TakenBack | AttemptSubmitted | ResultSpoilt | PointReached
 )  # fmt: skip
 
-FACTS: tuple[type[Fact], ...] = (
-    RunStarted, RunEnded, OptionsChanged, TakesChanged, BoxRestarted, TaskCached, TermsFixed, AttemptStarting,
-    StartRevoked, AttemptRunning, StopRequested, CancelRequested, LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried,
-    TaskAccepted, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined, GpuReleased, GpuJoined, GpuMarked,
-    ShardsFixed, TakenBack, AttemptSubmitted, ResultSpoilt, PointReached,
-)  # fmt: skip
+FACTS: tuple[type[Fact], ...] = get_args(Fact)
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""
 
 
