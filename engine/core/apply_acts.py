@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import events as e
-from .acts import Act, Held, Marked, Moved, Ranked, as_left, moved
+from .acts import RESTORED, Act, Held, Marked, Moved, Ranked, as_left, moved
 from .apply_run import LONGEST_WAIT_S, unsettle
 from .deck import Deck, Task
 from .phases import FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed, Pruned, Queued, Succeeded, Waiting
 from .unasked import ask_for
-
-_RESTORED = (
-    "act", "decided", "forced", "retries_used", "oom_ends", "free_requeues", "joined_requeues", "quarantine_requeues",
-    "port_retries", "node_retries", "timeout_ends", "avoid", "again",
-)  # fmt: skip
 
 
 def _begun(deck: Deck, name: str, verb: str) -> Act | None:
@@ -74,8 +69,8 @@ def taken_back(deck: Deck, fact: e.TakenBack) -> None:
     if not isinstance(task.phase, Waiting):
         deck.move(task, WAITING)
     ask_for(deck, task)
-    for name in _RESTORED:
-        setattr(task, name, getattr(before, name))
+    for name, value in zip(RESTORED, before.restored, strict=True):
+        setattr(task, name, value)
     deck.plan_due = True
     match before.phase:
         case Backoff():
