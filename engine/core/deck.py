@@ -25,15 +25,11 @@ from .phases import (
     Attempt,
     Backoff,
     Blocked,
-    Closing,
     Ended,
     IllegalMoveError,
     Phase,
     Queued,
-    Running,
     Starting,
-    Stopping,
-    Unknown,
 )
 from .queue import Key, Queue, Shape, length_class
 from .spec import DeckSettings, TaskSpec
@@ -247,6 +243,16 @@ class Deck:
     def _count_cpu_surplus(self) -> None:
         self.cpu_surplus = max(0, (self.cpu_used if self.cluster else self.cpu_tasks) - self.cpu_slots)
 
+    def add(self, spec: TaskSpec) -> Task:
+        """Give the deck one more task."""
+        entry = self.entries.get(spec.entry)
+        if entry is None:
+            entry = self.entries[spec.entry] = Entry(spec.entry)
+        task = Task(len(self.tasks), spec, entry, priority=spec.priority, effective=spec.priority)
+        self.tasks.append(task)
+        self.by_name[spec.name] = task
+        return task
+
     # -- moves --------------------------------------------------------------------------------------------------------
 
     def move(self, task: Task, phase: Phase) -> None:
@@ -269,9 +275,11 @@ class Deck:
             self.arrivals.append(task.index)
         elif isinstance(phase, Blocked) and task.selected and not self.run.ended:
             self.newly_blocked.append(task.index)
-        was_active, is_active = isinstance(old, ACTIVE), isinstance(phase, ACTIVE)
-        if was_active or is_active:
-            self._hold(old, phase, task, was_active, is_active)
+        is_active = isinstance(phase, ACTIVE)
+        if isinstance(phase, Starting):
+            self._take(task, phase.attempt)
+        elif not is_active and isinstance(old, ACTIVE):
+            self._give(task, old.attempt)
         standing = STANDING_OF_PHASE.get(type(phase), Standing.PENDING)
         if not task.selected and not is_active and standing is not Standing.GOOD:
             # It will not run again in this run: nobody may wait for it.
@@ -279,12 +287,6 @@ class Deck:
         self._stand(task, standing)
         if not self.replaying and (isinstance(old, FINAL) or isinstance(phase, FINAL)):
             self.marks.follow(task)
-
-    def _hold(self, old: Phase, new: Phase, task: Task, was_active: bool, is_active: bool) -> None:
-        if is_active and not was_active and isinstance(new, (Starting, Unknown)):
-            self._take(task, new.attempt)
-        elif was_active and not is_active and isinstance(old, (Starting, Running, Stopping, Closing, Unknown)):
-            self._give(task, old.attempt)
 
     def _take(self, task: Task, attempt: Attempt) -> None:
         need = (attempt.spec or task.spec).resources
