@@ -23,12 +23,7 @@ def subject(deck: Deck, task: Task, index_of: Mapping[str, int]) -> Subject:
         entry=task.spec.entry,
         group=task.spec.group,
         round=task.spec.round,
-        states=[
-            NAMES[type(task.phase)],
-            *(["pending"] if is_pending(task) else ()),
-            *flags(deck, task),
-            *_beside(task),
-        ],
+        states=[NAMES[type(task.phase)], *flags(deck, task), *_beside(task)],
         reason=outcome.reason if outcome is not None else "",
         gpus=[text for uuid in uuids for text in (str(index_of.get(uuid, uuid)), uuid)],
         nodes=attempt.nodes if attempt is not None else last.nodes if last is not None else (),
