@@ -110,17 +110,20 @@ def ending(turn: Turn, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
 
 
 def stop(turn: Turn, task: Task, attempt: Attempt, why: StopWhy, by: str, *, grace_s: float | None = None) -> None:
-    policy = task.begun_policy
-    grace = policy.grace_s if grace_s is None else min(policy.grace_s, grace_s)
+    grace = _grace_s(task, grace_s)
     turn.record(e.StopRequested(task.name, attempt.number, why, by, turn.at, turn.at + grace))
-    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
+    stop_rest(turn, task, attempt, grace_s=grace)
 
 
 def stop_rest(turn: Turn, task: Task, attempt: Attempt, *, grace_s: float | None = None) -> None:
     """Stop what is left of it, with no more grace than this, whether the stop is news or under way."""
     policy = task.begun_policy
-    grace = policy.grace_s if grace_s is None else min(policy.grace_s, grace_s)
-    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
+    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, _grace_s(task, grace_s)))
+
+
+def _grace_s(task: Task, most_s: float | None) -> float:
+    own = task.begun_policy.grace_s
+    return own if most_s is None else min(own, most_s)
 
 
 def cut_short(
@@ -314,7 +317,7 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
         turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s, at=turn.at)
         turn.streaks.ended_early(task, outcome, fact.duration_s)
     for uuid in probed if len(attempt.gpus) > 1 and not outcome.ok else ():
-        turn.record(turn.streaks.gang_failed(turn.deck.gpus[uuid], turn.at))
+        turn.record(turn.streaks.quarantined_again(turn.deck.gpus[uuid], turn.at))
     if not outcome.ok and len(attempt.gpus) == 1:
         judge_gpu(turn, attempt.gpus[0])
     elif outcome.ok:
