@@ -32,7 +32,7 @@ WRAPPER_FD = 9
 Wrapper = tuple[int, int]
 """Pid and start of a process."""
 
-_NAME = "gpus"
+NAME = "gpus"
 _FLOCK = struct.Struct("hhqqi4x")
 _LOWEST_FD = 10
 """The wrapper gets its description as number 9: a source of that number would not survive the exec."""
@@ -73,7 +73,7 @@ class LockFile:
         self.gang = False
         """It has the gang byte, and may keep idle GPUs."""
         self.folder = folder
-        self.path = os.path.join(folder, _NAME)
+        self.path = os.path.join(folder, NAME)
         if file_system(folder) in NETWORK_FILE_SYSTEMS:
             raise UnusableError(f"{folder} lies on a network file system")
         try:
@@ -259,10 +259,10 @@ def _open_file(folder_fd: int, path: str) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     for _ in range(3):
         try:
-            fd = os.open(_NAME, flags, dir_fd=folder_fd)
+            fd = os.open(NAME, flags, dir_fd=folder_fd)
         except FileNotFoundError:
             try:
-                fd = os.open(_NAME, flags | os.O_CREAT | os.O_EXCL, _SHARED_FILE, dir_fd=folder_fd)
+                fd = os.open(NAME, flags | os.O_CREAT | os.O_EXCL, _SHARED_FILE, dir_fd=folder_fd)
             except FileExistsError:
                 continue
         fd = fd if fd >= _LOWEST_FD else _high(fd)
