@@ -194,12 +194,9 @@ def _by_this_clock(task: Task, attempt: Attempt, at: float) -> None:
     """Let the times of an attempt be such of this boot's clock, on which *at* is its beginning."""
     shift = at - attempt.at
     attempt.at = at
-    if attempt.exited_at is not None:
-        attempt.exited_at += shift
-    if attempt.gone_at is not None:
-        attempt.gone_at += shift
-    if attempt.ends_at is not None:
-        attempt.ends_at += shift
+    for name in ("exited_at", "gone_at", "ends_at"):
+        if (moment := getattr(attempt, name)) is not None:
+            setattr(attempt, name, moment + shift)
     if isinstance(task.phase, Stopping):
         phase = task.phase
         task.phase = replace(phase, asked_at=phase.asked_at + shift, kill_at=phase.kill_at + shift)
