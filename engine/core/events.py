@@ -23,6 +23,8 @@ Cause = Literal["", "oom", "timeout", "preempted", "node_fail", "cancelled", "la
 """Why an attempt ended, as a cluster says. `timeout`: its own limit; `cancelled`: by somebody who asked the cluster;
 `launch`: it could not start the job; empty: nothing that the exit code does not tell."""
 
+StopWhy = Literal["cancelled", "timeout", "interrupted", "watch", "pruned", "preempted"]
+
 Next = Literal["succeeded", "failed", "cancelled", "pruned", "backoff", "queued"]
 """Where a task goes when its attempt has ended. `queued`: again at once, nothing charged."""
 
@@ -168,7 +170,7 @@ class StopRequested:
 
     task: str
     attempt: int
-    why: Literal["cancelled", "timeout", "interrupted", "watch", "pruned", "preempted"]
+    why: StopWhy
     by: str
     at: float
     kill_at: float
