@@ -18,32 +18,19 @@ def _begun(deck: Deck, name: str, verb: str) -> Act | None:
 
 def remember(deck: Deck, task: Task, fact: e.TaskRetried | e.TaskCancelled | e.TaskHeld | e.PriorityChanged) -> None:
     """Keep how a task stands before a fact changes it."""
-    act = _begun(deck, fact.act, _verb(fact))
-    if act is None:
-        return
     match fact:
-        case e.TaskRetried() if not isinstance(task.phase, (*FINAL, Backoff)):
-            pass
         case e.TaskRetried():
-            deck.acts.note(act, task.name, moved(task, fact.given_before))
+            verb, before = "retry", moved(task, fact.given_before)
         case e.TaskCancelled():
-            deck.acts.note(act, task.name, moved(task))
+            verb, before = "cancel", moved(task)
         case e.TaskHeld():
-            deck.acts.note(act, task.name, Held(task.held))
+            verb, before = "hold" if fact.held else "release", Held(task.held)
         case e.PriorityChanged():
-            deck.acts.note(act, task.name, Ranked(task.priority, fact.priority))
-
-
-def _verb(fact: e.TaskRetried | e.TaskCancelled | e.TaskHeld | e.PriorityChanged) -> str:
-    match fact:
-        case e.TaskRetried():
-            return "retry"
-        case e.TaskCancelled():
-            return "cancel"
-        case e.TaskHeld(held=held):
-            return "hold" if held else "release"
-        case e.PriorityChanged():
-            return "priority"
+            verb, before = "priority", Ranked(task.priority, fact.priority)
+    act = _begun(deck, fact.act, verb)
+    changes = not isinstance(fact, e.TaskRetried) or isinstance(task.phase, (*FINAL, Backoff))
+    if act is not None and changes:
+        deck.acts.note(act, task.name, before)
 
 
 def remember_pause(deck: Deck, fact: e.DeckPaused) -> None:
