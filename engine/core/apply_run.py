@@ -171,11 +171,10 @@ def rebooted(deck: Deck, now: float, wall: float) -> None:
     """The box was restarted since, or this is another one: clock readings of before mean nothing, and everything that
     ran on it is dead. What is left of backoffs, and when a cluster began what it runs, only the wall clock tells."""
     deck.deadlines.clear()
-    for task in deck.active.values():
-        attempt = task.attempt()
-        if attempt is not None and attempt.where:
+    for task, attempt in deck.lasting:
+        if attempt.where:
             _by_this_clock(task, attempt, now - max(0.0, wall - attempt.wall))
-        elif attempt is not None:
+        else:
             attempt.rebooted = True
     for gpu in deck.present_gpus.values():
         gpu.changed_at = gpu.ended_at = -1e9

@@ -234,6 +234,11 @@ class Deck:
         """By UUID, the deck's GPUs and those that leave it."""
         return self.gpus | self.leaving
 
+    @property
+    def lasting(self) -> list[tuple[Task, Attempt]]:
+        """The attempts that hold slots, each with its task."""
+        return [(task, attempt) for task in self.active.values() if (attempt := task.attempt()) is not None]
+
     def count_surplus(self) -> None:
         """The deck may have been given fewer slots than its attempts hold: those end, and are not replaced."""
         for gpu in (*self.gpus.values(), *self.outside.values()):

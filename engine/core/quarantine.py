@@ -115,13 +115,10 @@ class Streaks:
         for entry in entries:
             if any(uuid != gpu.uuid and when >= since for uuid, when in entry.past_minute.items()):
                 return True
-        for task in deck.active.values():
-            attempt = task.attempt()
-            if attempt is None or task.entry not in entries or at - attempt.at < FAST_S:
-                continue
-            if any(uuid != gpu.uuid for uuid in attempt.gpus):
-                return True
-        return False
+        return any(
+            task.entry in entries and at - attempt.at >= FAST_S and any(uuid != gpu.uuid for uuid in attempt.gpus)
+            for task, attempt in deck.lasting
+        )
 
 
 def _sound_peers(deck: Deck, gpu: Gpu) -> bool:
