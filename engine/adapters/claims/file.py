@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
+from ..host import is_still
 from ..processes import proc
 from ..state.mounts import NETWORK_FILE_SYSTEMS, file_system
 
@@ -97,10 +98,7 @@ class LockFile:
 
     def sound(self) -> bool:
         """Whether the path still means this file; a cleaned one that others made anew is a second lock."""
-        try:
-            return os.path.samestat(os.lstat(self.path), self.file)
-        except OSError:
-            return False
+        return is_still(self.path, self.file)
 
     def close(self) -> None:
         os.close(self.fd)
