@@ -60,3 +60,10 @@ _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, er
 def may_pass(error: OSError) -> bool:
     """Whether the same call may succeed later without anybody mending a path or a permission."""
     return error.errno in _PASSING
+
+
+def error_in_words(error: Exception) -> str:
+    """An error of the system without its number: "logs/a: No space left on device"."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

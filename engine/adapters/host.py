@@ -161,6 +161,14 @@ def names_in(folder: str) -> list[str]:
         return []
 
 
+def is_still(path: str, file: os.stat_result) -> bool:
+    """Whether *path* means this very file; False too where nothing is there."""
+    try:
+        return os.path.samestat(os.lstat(path), file)
+    except OSError:
+        return False
+
+
 _NVIDIA = "0x10de"
 _DISPLAY_CLASS = "0x03"
 

@@ -12,9 +12,9 @@ from typing import Any, get_args
 from ..core.attempts import is_done
 from ..core.deck import Deck
 from ..core.effects import Examine
-from ..core.events import AttemptEnded, AttemptStarting, Outcome
+from ..core.events import AttemptEnded, AttemptStarting, Outcome, StopWhy
 from ..core.inputs import Examined, Input, LeaderExited, TreeGone
-from ..core.phases import Closing, Stopping, StopWhy
+from ..core.phases import Closing, Stopping
 from ..core.spec import TaskSpec, Watch
 from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of

@@ -86,8 +86,8 @@ class Following:
 
     def wake(self) -> None:
         """Something may run now. Costs next to nothing."""
-        if self._timer is None and self._deck.active and not self._closed:
-            self._timer = self._loop.call_later(PERIOD_S, self._tick)
+        if self._deck.active:
+            self._arm()
 
     def of(self, token: str) -> Progress:
         """What is known of an attempt that runs."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ..core.deck import Deck, Task
 from ..core.effects import Effect, Launch
 from ..core.inputs import JournalState, LeaderExited, Spawned, SpawnRefused, TreeGone
-from ..errors import may_pass
+from ..errors import error_in_words, may_pass
 from ..logs.files import LogFolder, NumberTakenError
 from ..ports import LOOK_TIMEOUT_S, Aside, Launcher, Sink, SpawnRefusedError, StartOrder
 from .environment import Box
@@ -145,7 +145,7 @@ class Starter:
 
     def _unprepared(self, token: str, error: OSError) -> None:
         """What it needs cannot be had: a full disk passes, a file in the place of its log folder does not."""
-        words = _words(error)
+        words = error_in_words(error)
         if isinstance(error, NumberTakenError):
             self._post(SpawnRefused(token, words, taken=error.highest))
             return
@@ -155,10 +155,3 @@ class Starter:
         now = self._box.now()
         self._post(LeaderExited(token, None, now, spawn_error=f"it cannot be prepared: {words}"))
         self._post(TreeGone(token, now))
-
-
-def _words(error: Exception) -> str:
-    """An error of the system without its number: "logs/a: No space left on device"."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 from ..atomic import write_atomic
-from ..errors import may_pass
+from ..errors import error_in_words, may_pass
 from ..logs.files import Link, make_link
 from ..snapshot.git import GitStates
 from .record import encode, read_record
@@ -161,7 +161,7 @@ class AttemptJsonWriter:
         try:
             write()
         except OSError as error:
-            self._report(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+            self._report(error_in_words(error))
             return error
         except Exception as error:  # The thread must go on; whoever is told keeps a record.
             self._report(repr(error))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .events import RetryOptions, Values
+from .events import Values
 from .phases import Blocked, Cancelled, Phase, Queued, Waiting
 from .task import Task
 
@@ -17,28 +17,22 @@ KEPT = 200
 KEPT_TASKS = 100_000
 """What the remembered acts change at most, the newest aside."""
 
+RESTORED = (
+    "act", "decided", "forced", "retries_used", "oom_ends", "free_requeues", "joined_requeues", "quarantine_requeues",
+    "port_retries", "node_retries", "timeout_ends", "avoid", "again",
+)  # fmt: skip
+"""What of a task is put back as it was when a retry or a cancel is taken back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     """A task that was taken up again, or cancelled while nothing of it ran: all that this changed."""
 
     phase: Phase
-    act: str
-    """The act before, which it was still as left by."""
     held: bool
     settled_in: int
-    decided: bool
-    forced: bool
-    retries_used: int
-    oom_ends: int
-    free_requeues: int
-    joined_requeues: int
-    quarantine_requeues: int
-    port_retries: int
-    node_retries: int
-    timeout_ends: int
-    avoid: frozenset[str]
-    again: RetryOptions
+    restored: tuple[object, ...]
+    """What it had of each of `RESTORED`."""
     given: Values | None = None
     """The values that it had, where it was given others."""
 
@@ -129,25 +123,7 @@ class Acts:
 
 def moved(task: Task, given: Values | None = None) -> Moved:
     """How a task stands before it is taken up again or cancelled."""
-    return Moved(
-        phase=task.phase,
-        act=task.act,
-        held=task.held,
-        settled_in=task.settled_in,
-        decided=task.decided,
-        forced=task.forced,
-        retries_used=task.retries_used,
-        oom_ends=task.oom_ends,
-        free_requeues=task.free_requeues,
-        joined_requeues=task.joined_requeues,
-        quarantine_requeues=task.quarantine_requeues,
-        port_retries=task.port_retries,
-        node_retries=task.node_retries,
-        timeout_ends=task.timeout_ends,
-        avoid=task.avoid,
-        again=task.again,
-        given=given,
-    )
+    return Moved(task.phase, task.held, task.settled_in, tuple(getattr(task, name) for name in RESTORED), given)
 
 
 def as_left(task: Task, name: str, before: Before) -> bool:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import events as e
-from .acts import Act, Held, Marked, Moved, Ranked, as_left, moved
+from .acts import RESTORED, Act, Held, Marked, Moved, Ranked, as_left, moved
 from .apply_run import LONGEST_WAIT_S, unsettle
 from .deck import Deck, Task
 from .phases import FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed, Pruned, Queued, Succeeded, Waiting
 from .unasked import ask_for
-
-_RESTORED = (
-    "act", "decided", "forced", "retries_used", "oom_ends", "free_requeues", "joined_requeues", "quarantine_requeues",
-    "port_retries", "node_retries", "timeout_ends", "avoid", "again",
-)  # fmt: skip
 
 
 def _begun(deck: Deck, name: str, verb: str) -> Act | None:
@@ -23,32 +18,19 @@ def _begun(deck: Deck, name: str, verb: str) -> Act | None:
 
 def remember(deck: Deck, task: Task, fact: e.TaskRetried | e.TaskCancelled | e.TaskHeld | e.PriorityChanged) -> None:
     """Keep how a task stands before a fact changes it."""
-    act = _begun(deck, fact.act, _verb(fact))
-    if act is None:
-        return
     match fact:
-        case e.TaskRetried() if not isinstance(task.phase, (*FINAL, Backoff)):
-            pass
         case e.TaskRetried():
-            deck.acts.note(act, task.name, moved(task, fact.given_before))
+            verb, before = "retry", moved(task, fact.given_before)
         case e.TaskCancelled():
-            deck.acts.note(act, task.name, moved(task))
+            verb, before = "cancel", moved(task)
         case e.TaskHeld():
-            deck.acts.note(act, task.name, Held(task.held))
+            verb, before = "hold" if fact.held else "release", Held(task.held)
         case e.PriorityChanged():
-            deck.acts.note(act, task.name, Ranked(task.priority, fact.priority))
-
-
-def _verb(fact: e.TaskRetried | e.TaskCancelled | e.TaskHeld | e.PriorityChanged) -> str:
-    match fact:
-        case e.TaskRetried():
-            return "retry"
-        case e.TaskCancelled():
-            return "cancel"
-        case e.TaskHeld(held=held):
-            return "hold" if held else "release"
-        case e.PriorityChanged():
-            return "priority"
+            verb, before = "priority", Ranked(task.priority, fact.priority)
+    act = _begun(deck, fact.act, verb)
+    changes = not isinstance(fact, e.TaskRetried) or isinstance(task.phase, (*FINAL, Backoff))
+    if act is not None and changes:
+        deck.acts.note(act, task.name, before)
 
 
 def remember_pause(deck: Deck, fact: e.DeckPaused) -> None:
@@ -74,8 +56,8 @@ def taken_back(deck: Deck, fact: e.TakenBack) -> None:
     if not isinstance(task.phase, Waiting):
         deck.move(task, WAITING)
     ask_for(deck, task)
-    for name in _RESTORED:
-        setattr(task, name, getattr(before, name))
+    for name, value in zip(RESTORED, before.restored, strict=True):
+        setattr(task, name, value)
     deck.plan_due = True
     match before.phase:
         case Backoff():

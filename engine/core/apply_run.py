@@ -171,11 +171,10 @@ def rebooted(deck: Deck, now: float, wall: float) -> None:
     """The box was restarted since, or this is another one: clock readings of before mean nothing, and everything that
     ran on it is dead. What is left of backoffs, and when a cluster began what it runs, only the wall clock tells."""
     deck.deadlines.clear()
-    for task in deck.active.values():
-        attempt = task.attempt()
-        if attempt is not None and attempt.where:
+    for task, attempt in deck.lasting:
+        if attempt.where:
             _by_this_clock(task, attempt, now - max(0.0, wall - attempt.wall))
-        elif attempt is not None:
+        else:
             attempt.rebooted = True
     for gpu in deck.present_gpus.values():
         gpu.changed_at = gpu.ended_at = -1e9
@@ -194,12 +193,9 @@ def _by_this_clock(task: Task, attempt: Attempt, at: float) -> None:
     """Let the times of an attempt be such of this boot's clock, on which *at* is its beginning."""
     shift = at - attempt.at
     attempt.at = at
-    if attempt.exited_at is not None:
-        attempt.exited_at += shift
-    if attempt.gone_at is not None:
-        attempt.gone_at += shift
-    if attempt.ends_at is not None:
-        attempt.ends_at += shift
+    for name in ("exited_at", "gone_at", "ends_at"):
+        if (moment := getattr(attempt, name)) is not None:
+            setattr(attempt, name, moment + shift)
     if isinstance(task.phase, Stopping):
         phase = task.phase
         task.phase = replace(phase, asked_at=phase.asked_at + shift, kill_at=phase.kill_at + shift)

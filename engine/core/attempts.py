@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from . import events as e
 from . import inputs as i
 from .deck import Deck, Task
 from .effects import Examine, Stop
-from .events import Outcome
+from .events import Outcome, StopWhy
 from .node_faults import is_the_nodes, suspects
-from .phases import Attempt, Closing, Running, Starting, Stopping, StopWhy
+from .phases import Attempt, Closing, Running, Starting, Stopping
 from .quarantine import EARLY_S
 from .readiness import reconsider
 from .retry import Decision, decide
@@ -110,17 +108,20 @@ def ending(turn: Turn, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
 
 
 def stop(turn: Turn, task: Task, attempt: Attempt, why: StopWhy, by: str, *, grace_s: float | None = None) -> None:
-    policy = task.begun_policy
-    grace = policy.grace_s if grace_s is None else min(policy.grace_s, grace_s)
+    grace = _grace_s(task, grace_s)
     turn.record(e.StopRequested(task.name, attempt.number, why, by, turn.at, turn.at + grace))
-    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
+    stop_rest(turn, task, attempt, grace_s=grace)
 
 
 def stop_rest(turn: Turn, task: Task, attempt: Attempt, *, grace_s: float | None = None) -> None:
     """Stop what is left of it, with no more grace than this, whether the stop is news or under way."""
     policy = task.begun_policy
-    grace = policy.grace_s if grace_s is None else min(policy.grace_s, grace_s)
-    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
+    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, _grace_s(task, grace_s)))
+
+
+def _grace_s(task: Task, most_s: float | None) -> float:
+    own = task.begun_policy.grace_s
+    return own if most_s is None else min(own, most_s)
 
 
 def cut_short(
@@ -219,29 +220,13 @@ def outcome_by_cause(attempt: Attempt, policy: Policy) -> Outcome | None:
         case "":
             lost = code is None and signal is None and detail
             return Outcome("lost", detail=detail) if lost else None
-        case "oom":
-            if code in policy.success_codes:
-                # A whole job counts as out of memory when any process of it was killed, also one that was not missed.
-                return None
-            return Outcome("oom", code, signal, detail or "host: more than the job asked for")
-        case "timeout":
-            return Outcome("timeout", code, signal, detail or "Slurm's time limit")
-        case "preempted":
-            return Outcome("preempted", code, signal, detail or "a more urgent job took its place")
-        case "node_fail":
-            return Outcome("node_fail", code, signal, detail or _failed(attempt.nodes))
-        case "cancelled":
-            return Outcome("cancelled", code, signal, detail or "by scancel")
+        case "oom" if code in policy.success_codes:
+            # A whole job counts as out of memory when any process of it was killed, also one that was not missed.
+            return None
         case "launch":
-            return Outcome("spawn error", code, None, detail or "Slurm could not launch it")
-        case _:
-            assert_never(attempt.cause)
-
-
-def _failed(nodes: tuple[str, ...]) -> str:
-    if not nodes:
-        return "a node failed"
-    return f"{', '.join(nodes)} failed" if len(nodes) == 1 else f"one of {', '.join(nodes)} failed"
+            return Outcome("spawn error", code, None, detail)
+        case cause:
+            return Outcome(cause, code, signal, detail)
 
 
 def is_done(task: Task) -> bool:
@@ -314,7 +299,7 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
         turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s, at=turn.at)
         turn.streaks.ended_early(task, outcome, fact.duration_s)
     for uuid in probed if len(attempt.gpus) > 1 and not outcome.ok else ():
-        turn.record(turn.streaks.gang_failed(turn.deck.gpus[uuid], turn.at))
+        turn.record(turn.streaks.quarantined_again(turn.deck.gpus[uuid], turn.at))
     if not outcome.ok and len(attempt.gpus) == 1:
         judge_gpu(turn, attempt.gpus[0])
     elif outcome.ok:

@@ -19,12 +19,8 @@ def spent_budget(deck: Deck, at: float) -> str:
 def used_gpu_s(deck: Deck, at: float) -> float:
     """What all attempts have taken until now: seconds by the GPUs that each has. One that a restart of the box ended
     counts until that is found out: nobody knows when it was."""
-    running = ((task, task.attempt()) for task in deck.active.values())
-    return deck.gpu_s + sum(
-        _lived_s(deck, attempt, at) * cards(deck, task, attempt)
-        for task, attempt in running
-        if attempt is not None and attempt.began
-    )
+    running = [(task, attempt) for task, attempt in deck.lasting if attempt.began]
+    return deck.gpu_s + sum(_lived_s(deck, attempt, at) * cards(deck, task, attempt) for task, attempt in running)
 
 
 def _lived_s(deck: Deck, attempt: Attempt, at: float) -> float:

@@ -12,7 +12,6 @@ from .deck import Deck, Task
 from .devices import Gpu
 from .gates import STANDING_OF_GATE, Gate, GateKind, GateState, Standing
 from .gpu_names import means
-from .learned import Entry
 from .phases import Waiting
 from .spec import DeckFile, DeckSettings, matching
 from .urgency import demand_of
@@ -44,20 +43,14 @@ def build(
         deck.outside = {gpu.uuid: gpu for gpu in outside}
     deck.shards = dict(shards or {})
     for spec in file.tasks:
-        entry = deck.entries.get(spec.entry)
-        if entry is None:
-            entry = deck.entries[spec.entry] = Entry(spec.entry)
-        task = Task(len(deck.tasks), spec, entry, priority=spec.priority, effective=spec.priority)
+        task = deck.add(spec)
         task.selected = file.selected is None or spec.name in file.selected
-        entry.tasks.append(task.index)
-        deck.tasks.append(task)
-        deck.by_name[spec.name] = task
+        task.entry.tasks.append(task.index)
         if spec.next:
             deck.next_tasks.append(task.index)
     deck.hourly = any(spec.resources.begin or spec.resources.between for spec in file.tasks)
     named = Counter(output for spec in file.tasks for output in set(spec.outputs))
     deck.shared_outputs = {output for output, count in named.items() if count > 1}
-    deck.learned.expect(spec.fingerprint for spec in file.tasks)
     deck.counts[Waiting] = sum(task.selected for task in deck.tasks)
     _add_gates(deck)
     inherit_priorities(deck)

@@ -25,15 +25,11 @@ from .phases import (
     Attempt,
     Backoff,
     Blocked,
-    Closing,
     Ended,
     IllegalMoveError,
     Phase,
     Queued,
-    Running,
     Starting,
-    Stopping,
-    Unknown,
 )
 from .queue import Key, Queue, Shape, length_class
 from .spec import DeckSettings, TaskSpec
@@ -43,38 +39,35 @@ from .task import Success as Success
 from .task import Task as Task
 
 
-class _Job(NamedTuple):
-    id: str = ""
-    nodes: tuple[str, ...] = ()
-
-
 @dataclass(slots=True, eq=False)
 class Past:
     ended: dict[str, tuple[Ended, ...]] = field(default_factory=dict[str, tuple[Ended, ...]])
     """By task, oldest first. Of a task that runs on although it is gone the deck itself knows."""
     _starts: dict[tuple[str, int], AttemptStarting] = field(default_factory=dict[tuple[str, int], AttemptStarting])
 
-    _jobs: dict[tuple[str, int], _Job] = field(default_factory=dict[tuple[str, int], _Job])
-    """What a cluster made of those that have not ended."""
+    _jobs: dict[tuple[str, int], tuple[str, tuple[str, ...]]] = field(
+        default_factory=dict[tuple[str, int], tuple[str, tuple[str, ...]]]
+    )
+    """Job and nodes that a cluster gave to those that have not ended."""
 
     def started(self, fact: AttemptStarting) -> None:
         self._starts[fact.task, fact.attempt] = fact
 
     def submitted(self, fact: AttemptSubmitted) -> None:
-        self._jobs[fact.task, fact.attempt] = _Job(fact.job)
+        self._jobs[fact.task, fact.attempt] = fact.job, ()
 
     def running(self, fact: AttemptRunning) -> None:
         if fact.job:
-            self._jobs[fact.task, fact.attempt] = _Job(fact.job, fact.nodes)
+            self._jobs[fact.task, fact.attempt] = fact.job, fact.nodes
 
     def over(self, fact: AttemptEnded, run: int) -> int:
         """How many GPUs it had; of a cluster's nobody knows any more."""
         start = self._starts.pop((fact.task, fact.attempt), None)
-        job = self._jobs.pop((fact.task, fact.attempt), _Job())
+        job, nodes = self._jobs.pop((fact.task, fact.attempt), ("", ()))
         if start is not None:
             ended = Ended(
                 fact.attempt, fact.outcome, start.gpus, fact.duration_s, fact.peak_mib, fact.wall, run, start.rung,
-                start.card_mib, job.nodes, job.id, start.timeout_rung,
+                start.card_mib, nodes, job, start.timeout_rung,
             )  # fmt: skip
             self.ended[fact.task] = (*self.ended.get(fact.task, ()), ended)
         return 0 if start is None else len(start.gpus)
@@ -238,6 +231,11 @@ class Deck:
         """By UUID, the deck's GPUs and those that leave it."""
         return self.gpus | self.leaving
 
+    @property
+    def lasting(self) -> list[tuple[Task, Attempt]]:
+        """The attempts that hold slots, each with its task."""
+        return [(task, attempt) for task in self.active.values() if (attempt := task.attempt()) is not None]
+
     def count_surplus(self) -> None:
         """The deck may have been given fewer slots than its attempts hold: those end, and are not replaced."""
         for gpu in (*self.gpus.values(), *self.outside.values()):
@@ -246,6 +244,16 @@ class Deck:
 
     def _count_cpu_surplus(self) -> None:
         self.cpu_surplus = max(0, (self.cpu_used if self.cluster else self.cpu_tasks) - self.cpu_slots)
+
+    def add(self, spec: TaskSpec) -> Task:
+        """Give the deck one more task."""
+        entry = self.entries.get(spec.entry)
+        if entry is None:
+            entry = self.entries[spec.entry] = Entry(spec.entry)
+        task = Task(len(self.tasks), spec, entry, priority=spec.priority, effective=spec.priority)
+        self.tasks.append(task)
+        self.by_name[spec.name] = task
+        return task
 
     # -- moves --------------------------------------------------------------------------------------------------------
 
@@ -269,9 +277,11 @@ class Deck:
             self.arrivals.append(task.index)
         elif isinstance(phase, Blocked) and task.selected and not self.run.ended:
             self.newly_blocked.append(task.index)
-        was_active, is_active = isinstance(old, ACTIVE), isinstance(phase, ACTIVE)
-        if was_active or is_active:
-            self._hold(old, phase, task, was_active, is_active)
+        is_active = isinstance(phase, ACTIVE)
+        if isinstance(phase, Starting):
+            self._take(task, phase.attempt)
+        elif not is_active and isinstance(old, ACTIVE):
+            self._give(task, old.attempt)
         standing = STANDING_OF_PHASE.get(type(phase), Standing.PENDING)
         if not task.selected and not is_active and standing is not Standing.GOOD:
             # It will not run again in this run: nobody may wait for it.
@@ -279,12 +289,6 @@ class Deck:
         self._stand(task, standing)
         if not self.replaying and (isinstance(old, FINAL) or isinstance(phase, FINAL)):
             self.marks.follow(task)
-
-    def _hold(self, old: Phase, new: Phase, task: Task, was_active: bool, is_active: bool) -> None:
-        if is_active and not was_active and isinstance(new, (Starting, Unknown)):
-            self._take(task, new.attempt)
-        elif was_active and not is_active and isinstance(old, (Starting, Running, Stopping, Closing, Unknown)):
-            self._give(task, old.attempt)
 
     def _take(self, task: Task, attempt: Attempt) -> None:
         need = (attempt.spec or task.spec).resources

@@ -166,15 +166,6 @@ class Gpu:
             self.exclusive = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """Somebody began to use a GPU that an attempt of ours is on."""
-
-    user: str
-    pid: int
-    used_mib: int
-
-
 def gib(mib: float) -> str:
     return f"{mib / 1024:.1f} GiB"
 
@@ -184,7 +175,7 @@ def is_stale(gpu: Gpu, now: float) -> bool:
     return gpu.reading is not None and now - gpu.reading.at > STALE_S
 
 
-def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float) -> Joined | None:
+def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float) -> Process | None:
     """Take a reading in: our attempts' memory, others' memory, and whether others use the GPU.
 
     A reading taken before our last start or end here proves nothing: the last verdict stands. Times to come are those
@@ -286,7 +277,7 @@ def _verdict(
     unexplained_mib: int,
     settings: DeckSettings,
     now: float,
-) -> Joined | None:
+) -> Process | None:
     had = gpu.foreign is not None
     gpu.foreign = foreign
     present = strangers or [Process(0, unexplained_mib)]
@@ -305,7 +296,7 @@ def _verdict(
     return None
 
 
-def _joined(gpu: Gpu, present: list[Process], settings: DeckSettings, *, anew: bool) -> Joined | None:
+def _joined(gpu: Gpu, present: list[Process], settings: DeckSettings, *, anew: bool) -> Process | None:
     """Mark the attempts that somebody has come beside, or taken much more memory, since they started.
 
     Returns who it was when that is news: the first for an attempt, or on a GPU that nobody else used.
@@ -318,10 +309,7 @@ def _joined(gpu: Gpu, present: list[Process], settings: DeckSettings, *, anew: b
         if since and (anew or not attempt.joined):
             news = news or since
         attempt.joined = attempt.joined or bool(since)
-    if not news:
-        return None
-    first = max(news, key=lambda process: process.used_mib or 0)
-    return Joined(first.user or "another process", first.pid, first.used_mib or 0)
+    return max(news, key=lambda process: process.used_mib or 0, default=None)
 
 
 def _is_more(process: Process, before: Mapping[int, int], most_mib: int) -> bool:

@@ -7,7 +7,7 @@ Times: `at` is seconds of CLOCK_BOOTTIME, `wall` is seconds since the epoch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from .spec import Policy
 
@@ -22,6 +22,8 @@ urgent job, took its place; `node_fail`: a node of the cluster failed. `pruned`:
 Cause = Literal["", "oom", "timeout", "preempted", "node_fail", "cancelled", "launch"]
 """Why an attempt ended, as a cluster says. `timeout`: its own limit; `cancelled`: by somebody who asked the cluster;
 `launch`: it could not start the job; empty: nothing that the exit code does not tell."""
+
+StopWhy = Literal["cancelled", "timeout", "interrupted", "watch", "pruned", "preempted"]
 
 Next = Literal["succeeded", "failed", "cancelled", "pruned", "backoff", "queued"]
 """Where a task goes when its attempt has ended. `queued`: again at once, nothing charged."""
@@ -168,7 +170,7 @@ class StopRequested:
 
     task: str
     attempt: int
-    why: Literal["cancelled", "timeout", "interrupted", "watch", "pruned", "preempted"]
+    why: StopWhy
     by: str
     at: float
     kill_at: float
@@ -456,12 +458,7 @@ Fact = (
     | GpuJoined | GpuMarked | ShardsFixed | TakenBack | AttemptSubmitted | ResultSpoilt | PointReached
 )  # fmt: skip
 
-FACTS: tuple[type[Fact], ...] = (
-    RunStarted, RunEnded, OptionsChanged, TakesChanged, BoxRestarted, TaskCached, TermsFixed, AttemptStarting,
-    StartRevoked, AttemptRunning, StopRequested, CancelRequested, LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried,
-    TaskAccepted, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined, GpuReleased, GpuJoined, GpuMarked,
-    ShardsFixed, TakenBack, AttemptSubmitted, ResultSpoilt, PointReached,
-)  # fmt: skip
+FACTS: tuple[type[Fact], ...] = get_args(Fact)
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""
 
 

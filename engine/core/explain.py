@@ -162,14 +162,13 @@ def waits_in_words(attempt: Attempt, hour: Callable[[float], str]) -> str:
 def _in_the_way(deck: Deck, task: Task, kind: ObstacleKind) -> tuple[str, ...]:
     """The tasks under way that use up what a task needs of the box."""
     found: list[str] = []
-    for other in deck.active.values():
+    for other, attempt in deck.lasting:
         asked = other.begun_spec.resources
-        attempt = other.attempt()
         uses = {
             "max_parallel": other.entry is task.entry,
             "cpus": bool(asked.cpus),
             "memory": bool(asked.memory_mib),
-            "cpu slots": attempt is not None and attempt.cpu_slots > 0,
+            "cpu slots": attempt.cpu_slots > 0,
         }
         if uses.get(kind, False):
             found.append(other.name)

@@ -282,12 +282,8 @@ def free_memory_mib(deck: Deck) -> int:
 
 def _memory_to_come(deck: Deck) -> int:
     """Host memory promised to attempts that started after the last sample was taken, or shortly before."""
-    total = 0
-    for task in deck.active.values():
-        attempt = task.attempt()
-        if attempt is not None and attempt.at > deck.memory_at - MEMORY_RAMP_S:
-            total += task.begun_spec.resources.memory_mib or 0
-    return total
+    since = deck.memory_at - MEMORY_RAMP_S
+    return sum(task.begun_spec.resources.memory_mib or 0 for task, attempt in deck.lasting if attempt.at > since)
 
 
 MEMORY_RAMP_S = 60.0

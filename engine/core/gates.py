@@ -66,12 +66,11 @@ class Gate:
             return GateState.SHUT
         return GateState.WAIT if pending else GateState.OPEN
 
-    def count(self, old: Standing | None, new: Standing | None) -> bool:
-        """Move one member from one standing to another (None: joins, leaves). True when the state changed."""
+    def count(self, old: Standing | None, new: Standing) -> bool:
+        """Move one member from one standing to another (None: it joins). True when the state changed."""
         if old is not None:
             self.counts[old] -= 1
-        if new is not None:
-            self.counts[new] += 1
+        self.counts[new] += 1
         state = self.judged()
         if state is self.state:
             return False

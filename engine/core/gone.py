@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from .deck import Deck, Task
 from .events import AttemptStarting
-from .learned import Entry
 from .recorded import Recorded
 from .spec import Resources, TaskSpec, Work
 
@@ -77,13 +76,8 @@ def take_unkept(deck: Deck, told: Recorded, before: Callable[[], Mapping[str, Ta
 
 def add_gone(deck: Deck, spec: TaskSpec) -> Task:
     """Add a task that the file does not have."""
-    entry = deck.entries.get(spec.entry)
-    if entry is None:
-        entry = deck.entries[spec.entry] = Entry(spec.entry)
-    task = Task(len(deck.tasks), spec, entry, priority=spec.priority, effective=spec.priority)
+    task = deck.add(spec)
     task.selected, task.gone = False, True
-    deck.tasks.append(task)
-    deck.by_name[spec.name] = task
     deck.share_outputs(spec.outputs)
     return task
 

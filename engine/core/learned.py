@@ -111,24 +111,13 @@ class Learned:
     __slots__ = ("_floor_mib", "_peaks", "_seconds", "_seen_mib")
 
     def __init__(self) -> None:
-        self._seconds: dict[str, float | list[float] | None] = {}
+        self._seconds: dict[str, tuple[float, ...]] = {}
         self._peaks: dict[str, Peak] = {}
         self._seen_mib: dict[str, int] = {}
         self._floor_mib: dict[str, int] = {}
 
-    def expect(self, fingerprints: Iterable[str]) -> None:
-        """Make room for these at once: a table that grows under way holds its owner up for milliseconds."""
-        for fingerprint in fingerprints:
-            self._seconds.setdefault(fingerprint)
-
     def success(self, fingerprint: str, duration_s: float) -> None:
-        known = self._seconds.get(fingerprint)
-        if known is None:
-            self._seconds[fingerprint] = duration_s
-        elif isinstance(known, list):
-            self._seconds[fingerprint] = [*known[1 - KEPT_OF_ONE :], duration_s]
-        else:
-            self._seconds[fingerprint] = [known, duration_s]
+        self._seconds[fingerprint] = (*self._seconds.get(fingerprint, ())[1 - KEPT_OF_ONE :], duration_s)
 
     def peak(self, fingerprint: str, mib: int) -> None:
         """The whole of an attempt was seen to need no more than this on a card."""
@@ -147,7 +136,7 @@ class Learned:
     def seconds(self, fingerprint: str) -> float | None:
         """Median of the successful durations of this very work."""
         known = self._seconds.get(fingerprint)
-        return _median(known) if isinstance(known, list) else known
+        return None if known is None else _median(known)
 
     def memory(self, fingerprint: str, entry: Entry) -> LearnedMemory | None:
         """What to reserve for `gpu_memory = "auto"`; None: nothing learned yet."""

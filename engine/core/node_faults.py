@@ -42,8 +42,7 @@ def is_the_nodes(deck: Deck, task: Task, nodes: tuple[str, ...], at: float) -> b
 
 
 def _runs_elsewhere(deck: Deck, task: Task, nodes: tuple[str, ...], at: float) -> bool:
-    attempts = (other.attempt() for other in deck.active.values() if other is not task and other.entry is task.entry)
+    attempts = (attempt for other, attempt in deck.lasting if other is not task and other.entry is task.entry)
     return any(
-        attempt is not None and attempt.nodes and at - attempt.at >= FINE_S and not set(nodes) & set(attempt.nodes)
-        for attempt in attempts
+        attempt.nodes and at - attempt.at >= FINE_S and not set(nodes) & set(attempt.nodes) for attempt in attempts
     )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-from .events import Cause, Outcome, Terms
+from .events import Cause, Outcome, StopWhy, Terms
 from .spec import TaskSpec
-
-StopWhy = Literal["cancelled", "timeout", "interrupted", "watch", "pruned", "preempted"]
 
 
 @dataclass(slots=True)

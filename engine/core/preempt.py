@@ -84,8 +84,7 @@ def _ahead(deck: Deck, task: Task, at: float) -> int:
 
 def candidates(deck: Deck) -> list[tuple[Task, Attempt]]:
     """What runs and could be gone on from, were there a checkpoint."""
-    found = ((task, task.attempt()) for task in deck.active.values())
-    return [(task, attempt) for task, attempt in found if attempt is not None and _may_yield(task, attempt)]
+    return [(task, attempt) for task, attempt in deck.lasting if _may_yield(task, attempt)]
 
 
 def _may_yield(task: Task, attempt: Attempt) -> bool:
@@ -111,7 +110,7 @@ def work_lost_s(task: Task, attempt: Attempt, changed_wall: float | None, wall: 
 def offer(deck: Deck, lost_s: Mapping[str, float], *, whole: bool) -> Offer:
     """*lost_s*: by token, of the `candidates` that have a checkpoint. *whole*: GPUs that nothing else is on then, as
     another deck needs them; else slots."""
-    ending = [attempt for task in deck.active.values() if (attempt := task.attempt()) and _makes_way(task)]
+    ending = [attempt for task, attempt in deck.lasting if _makes_way(task)]
     coming = [uuid for attempt in ending for uuid in attempt.gpus]
     if whole:
         tokens = {attempt.token for attempt in ending}

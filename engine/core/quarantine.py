@@ -92,21 +92,21 @@ class Streaks:
         return [GpuReleased(gpu.uuid, at, why) for gpu in deck.gpus.values() if gpu.quarantine is not None]
 
     @staticmethod
-    def gang_failed(gpu: Gpu, at: float) -> GpuQuarantined:
-        """A task on several GPUs that was the probe of this one did not succeed: no proof, and no more for a while."""
+    def quarantined_again(gpu: Gpu, at: float, names: tuple[str, ...] = ()) -> GpuQuarantined:
+        """A probe of it did not succeed: it rests longer. *names*: the task that failed, where it had this GPU alone;
+        one on several proves nothing."""
         step = gpu.quarantine.step + 1 if gpu.quarantine is not None else 0
-        return GpuQuarantined(gpu.uuid, (), at, at + PROBES_S[min(step, len(PROBES_S) - 1)], step)
+        return GpuQuarantined(gpu.uuid, names, at, at + PROBES_S[min(step, len(PROBES_S) - 1)], step)
 
     def _probe_failed(
         self, deck: Deck, gpu: Gpu, streak: list[_Failure], at: float
     ) -> list[GpuQuarantined | GpuReleased]:
-        if gpu.quarantine is None or not streak:
+        if not streak:
             return []
-        step = gpu.quarantine.step + 1
         name = streak.pop().task
         if not _sound_peers(deck, gpu):
             return self._all_alike(deck, (name,), at)
-        return [GpuQuarantined(gpu.uuid, (name,), at, at + PROBES_S[min(step, len(PROBES_S) - 1)], step)]
+        return [self.quarantined_again(gpu, at, (name,))]
 
     def _fine_elsewhere(self, deck: Deck, recent: list[_Failure], gpu: Gpu, at: float) -> bool:
         """Tasks of the same entries get past a minute on other GPUs, now or shortly before the first failure here."""
@@ -115,13 +115,10 @@ class Streaks:
         for entry in entries:
             if any(uuid != gpu.uuid and when >= since for uuid, when in entry.past_minute.items()):
                 return True
-        for task in deck.active.values():
-            attempt = task.attempt()
-            if attempt is None or task.entry not in entries or at - attempt.at < FAST_S:
-                continue
-            if any(uuid != gpu.uuid for uuid in attempt.gpus):
-                return True
-        return False
+        return any(
+            task.entry in entries and at - attempt.at >= FAST_S and any(uuid != gpu.uuid for uuid in attempt.gpus)
+            for task, attempt in deck.lasting
+        )
 
 
 def _sound_peers(deck: Deck, gpu: Gpu) -> bool:

@@ -194,10 +194,10 @@ def _memory_free(deck: Deck, mib: int, at: float) -> tuple[float, int] | None:
 def _ends_of(deck: Deck, at: float, of: Resource) -> list[tuple[float, int]]:
     """When what attempts of ours take of the host comes free, the soonest first."""
     found: list[tuple[float, int]] = []
-    for task in deck.active.values():
-        asked, attempt = task.begun_spec.resources, task.attempt()
+    for task, attempt in deck.lasting:
+        asked = task.begun_spec.resources
         amount = asked.cpus if of == "cpus" else asked.memory_mib
-        if amount and attempt is not None:
+        if amount:
             found.append((expected_end(deck, attempt, at), amount))
     return sorted(found)
 
@@ -209,8 +209,8 @@ def slots_free_at(deck: Deck, task: Task, at: float) -> float:
     free = total - (deck.cpu_used - deck.cpu_tasks if on_gpus else deck.cpu_tasks)
     ends = sorted(
         (expected_end(deck, attempt, at), attempt.cpu_slots)
-        for other in deck.active.values()
-        if (attempt := other.attempt()) is not None and (other.begun_spec.resources.gpus != 0) is on_gpus
+        for other, attempt in deck.lasting
+        if (other.begun_spec.resources.gpus != 0) is on_gpus
     )
     end, needed = at, cpu_slots_needed(deck, task)
     for when, slots in ends:

@@ -9,9 +9,8 @@ from . import events as e
 from .apply import replay as replay
 from .apply_run import BY_HAND
 from .apply_run import rebooted as rebooted
-from .attempts import arm_timeout
+from .attempts import arm_timeout, stop_rest
 from .deck import Deck, Task
-from .effects import Stop
 from .events import CHANGED, Fate, TaskRetried, Unproven
 from .gates import GateState
 from .phases import ACTIVE, FINAL, Cancelled, Closing, Queued, Running, Starting, Stopping, Unknown
@@ -79,10 +78,9 @@ def _resume(turn: Turn, task: Task) -> None:
         case Stopping(attempt, "preempted", kill_at=kill_at) if kill_at - policy.grace_s > turn.at:
             warn_first(turn, task, attempt, kill_at - policy.grace_s)
         case Stopping(attempt, kill_at=kill_at):
-            grace = min(policy.grace_s, max(0.0, kill_at - turn.at))
-            turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
+            stop_rest(turn, task, attempt, grace_s=max(0.0, kill_at - turn.at))
         case Closing(attempt, outcome, why) if why is not None or attempt.unwanted or outcome.reason in _STOPPED:
-            turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, policy.grace_s))
+            stop_rest(turn, task, attempt)
         case Closing(attempt):
             at = max(turn.at, (attempt.exited_at or turn.at) + policy.linger_s)
             if policy.leftovers == "stop":

@@ -174,8 +174,8 @@ def sampled(turn: Turn, item: i.DevicesSampled) -> None:
         gpu = present.get(reading.uuid)
         joined = None if gpu is None else observe(gpu, reading, deck.settings, now=turn.at)
         if joined is not None:
-            fact = e.GpuJoined(reading.uuid, joined.user, joined.pid, joined.used_mib, turn.at, turn.wall)
-            turn.record(fact)
+            who, used_mib = joined.user or "another process", joined.used_mib or 0
+            turn.record(e.GpuJoined(reading.uuid, who, joined.pid, used_mib, turn.at, turn.wall))
 
 
 def progressed(turn: Turn, item: i.Progressed) -> None:

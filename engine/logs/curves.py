@@ -82,8 +82,6 @@ class Curve:
 class _Track:
     """One metric while its points come in."""
 
-    __slots__ = ("_first", "_full", "_last", "_per_span", "_spans", "count", "counted", "high", "low", "x")
-
     def __init__(self) -> None:
         self._spans: list[tuple[_Spot, _Spot]] = []
         """The least and the greatest of every few values, in order."""

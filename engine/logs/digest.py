@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .cause import choose_in, far_error, lines_of_rank, near_error
+from .failure import rank_in_words
 from .files import AttemptPaths, telling_log
 from .ranks import Tails, tails
 from .signs import is_chatter, is_progress
@@ -39,7 +40,7 @@ def digest_of(end: Tails, n: int = 20) -> tuple[str, ...]:
     err, out, root = end.err, end.out, end.root
     block = choose_in(err, out, root)
     if block is not None:
-        who = [f"rank {root.rank}" + (f" of {end.ranks}:" if end.ranks else ":")] if root else []
+        who = [f"{rank_in_words(root, end.ranks)}:"] if root else []
         return (*who, *_shortened(block.lines, n * _TRACEBACK_FACTOR))
     if root is not None:
         said = _collapsed(lines_of_rank(err, root.rank))[-n:]

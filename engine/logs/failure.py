@@ -56,7 +56,7 @@ def classify(
     if sign is not None and block is not None:
         # The line of the program that raises it may say the same.
         line = next((said for said in reversed(block.exceptions) if sign.pattern.search(said)), line)
-    who = _who(root, ranks)
+    who = rank_in_words(root, ranks)
     if sign is not None and sign.kind in ("gpu memory", "host memory"):
         where = "CUDA" if sign.kind == "gpu memory" else "host"
         return ended("oom", _detail(", ".join(filter(None, (where, who))), _memory_words(line)))
@@ -134,7 +134,8 @@ def _said(
     return sign_line or telling_line(context, err)
 
 
-def _who(root: RootCause | None, ranks: int) -> str:
+def rank_in_words(root: RootCause | None, ranks: int) -> str:
+    """ "rank 3 of 8"; "" for none."""
     if root is None:
         return ""
     return f"rank {root.rank} of {ranks}" if ranks else f"rank {root.rank}"

@@ -249,10 +249,7 @@ def _size(path: str) -> int:
 
 def telling_log(paths: AttemptPaths) -> str:
     """Standard error if anything was written to it, else standard output."""
-    try:
-        return paths.err if os.path.getsize(paths.err) else paths.out
-    except OSError:
-        return paths.out
+    return paths.err if _size(paths.err) else paths.out
 
 
 def highest_in(folder: str) -> int:

@@ -79,9 +79,11 @@ class Helper:
                 self._let_go(request["id"])
                 return None
             case "judge":
-                return {"judge": request["id"], **self._judge(request["id"])}
+                return {"judge": request["id"], **self._to_the_end(request["id"])}
             case "final":
-                return {"final": request["id"], **self._final(request["id"])}
+                answer = {"final": request["id"], **self._to_the_end(request["id"])}
+                self._let_go(request["id"])
+                return answer
             case "look":
                 return self._look()
             case _:
@@ -110,20 +112,12 @@ class Helper:
         self._store.keep(self._followers.values())
         return {"seen": seen, **self._news(*self._followers.values())}
 
-    def _judge(self, attempt: int) -> dict[str, Any]:
-        """Everything that it has written, to the last byte; its last look comes later."""
+    def _to_the_end(self, attempt: int) -> dict[str, Any]:
+        """Everything that it has written, to the last byte."""
         follower = self._followers.get(attempt)
         if follower is None:
             return {}
         return {"seen": {attempt: follower.look(final=True)}, **self._news(follower)}
-
-    def _final(self, attempt: int) -> dict[str, Any]:
-        follower = self._followers.pop(attempt, None)
-        if follower is None:
-            return {}
-        seen = {attempt: follower.look(final=True)}
-        follower.keep(at_once=True)
-        return {"seen": seen, **self._news(follower)}
 
     def _news(self, *followers: Follower) -> dict[str, Any]:
         hits: list[tuple[int, str]] = []

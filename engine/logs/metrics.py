@@ -17,8 +17,6 @@ MAX_METRICS = 128
 class Values:
     """What one metric has been."""
 
-    __slots__ = ("best", "by", "last")
-
     def __init__(self, by: str = "last") -> None:
         """*by*: "max", "min" or "last"."""
         self.by = by

@@ -25,21 +25,6 @@ _STRANGERS = 5
 class _Level:
     """A counter of seeds, folds or epochs."""
 
-    __slots__ = (
-        "after",
-        "alone",
-        "closed",
-        "counted",
-        "exact",
-        "lower",
-        "misses",
-        "number",
-        "own",
-        "repeats",
-        "total",
-        "zero_based",
-    )
-
     def __init__(self, mark: Mark, total: float | None) -> None:
         self.total = total
         self.own = mark.total is not None
@@ -100,8 +85,6 @@ class _Level:
 class _Count:
     """Steps of the whole task, of which a setting tells how many there are."""
 
-    __slots__ = ("epochs", "known", "number", "repeats", "steady", "total", "unit")
-
     def __init__(self, mark: Mark, total: float, epoch: float | None) -> None:
         self.unit, self.number, self.total = mark.unit, mark.number, total
         self.known = re.match("global|total|num", mark.label) is not None
@@ -129,8 +112,6 @@ class _Count:
 
 class _Bar:
     """A bar or a counter of steps."""
-
-    __slots__ = ("key", "number", "total")
 
     def __init__(self, key: tuple[str, float], number: float) -> None:
         self.key = key

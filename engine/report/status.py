@@ -35,9 +35,8 @@ def status_of(
     gpus_now = deck.present_gpus
     index = {gpu.uuid: gpu.index for gpu in gpus_now.values()}
     running: list[RunningTask] = []
-    for task in deck.active.values():
-        attempt = task.attempt()
-        if attempt is not None and attempt.began:
+    for task, attempt in deck.lasting:
+        if attempt.began:
             gpus = tuple(index[uuid] for uuid in attempt.gpus if uuid in index)
             elapsed = max(0.0, now.boot_s - attempt.at)
             log = log_of(task.name, attempt.number)

@@ -25,6 +25,7 @@ from .book import Entry
 
 _OPTIONS = {
     "gpus": "-n", "gpu_memory": "--gpu-memory", "cpus": "--cpus", "timeout": "--timeout", "priority": "--priority",
+    "launch": "--launch",
 }  # fmt: skip
 """Keys of a task, by what they are called here."""
 _OF_A_FILE = {
@@ -105,7 +106,9 @@ def _keys(given: Mapping[str, object]) -> dict[str, object]:
             raise UsageError(f"{option} {error.words}") from None
         keys[key] = value
     first = {"priority": NOW_PRIORITY} if given.get("now") else {}
-    return {"gpus": 1, **first, **_launch(given.get("launch")), **keys}
+    if keys.get("launch") == "srun":
+        raise UsageError('run: this version cannot do launch = "srun" yet')
+    return {"gpus": 1, **first, **keys}
 
 
 def _name(given: str | None, line: str | Sequence[str]) -> str:
@@ -147,16 +150,3 @@ def _visible(limit: str) -> list[str]:
         if part:
             ids.append(part)
     return list(gpu_ids(ids)) if ids else []
-
-
-def _launch(launch: object) -> dict[str, object]:
-    """What starts its processes, where that is not the command itself."""
-    if launch is None:
-        return {}
-    try:
-        TASK["launch"].kind.read(launch)
-    except BadValueError as error:
-        raise UsageError(f"--launch {error.words}") from None
-    if launch == "srun":
-        raise UsageError(f'run: this version cannot do launch = "{launch}" yet')
-    return {"launch": launch}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.spec import TaskSpec
+from ..errors import error_in_words
 from ..text import plural
 from . import index as books
 from .copy import DRAFT, Snapshot, make
@@ -68,7 +69,7 @@ class Clerk:
             with books.alone(self._state):
                 return self._settle(asked, found)
         except (GitError, OSError) as error:
-            return {one.spec.name: _words(error) for one in asked}
+            return {one.spec.name: error_in_words(error) for one in asked}
 
     def _settle(self, asked: Sequence[Asked], found: Mapping[str, Repository]) -> Mapping[str, Place | str]:
         made: dict[str, Snapshot | str] = {}
@@ -108,7 +109,7 @@ class Clerk:
             home = books.home_of(self._state)
             snapshot = make(repository, home, state_root, lambda text: self._note(text, "warning"))
         except (GitError, OSError) as error:
-            return _words(error)
+            return error_in_words(error)
         self._book.snapshots[snapshot.id] = snapshot
         if snapshot.id not in known:
             changes = " with uncommitted changes" if snapshot.dirty else ""
@@ -140,7 +141,7 @@ class Clerk:
             with books.alone(self._state):
                 aside, kept = sweep(self._state, self._book, unfinished)
         except OSError as error:
-            self._note(f"snapshots are not removed: {_words(error)}", "warning")
+            self._note(f"snapshots are not removed: {error_in_words(error)}", "warning")
             return []
         for path, files in kept.items():
             named = ", ".join(files[:_NAMED]) + (", …" if len(files) > _NAMED else "")
@@ -157,7 +158,7 @@ class Clerk:
             for folder in folders:
                 wipe(folder)
         except OSError as error:
-            self._note(f"snapshots are not removed: {_words(error)}", "warning")
+            self._note(f"snapshots are not removed: {error_in_words(error)}", "warning")
 
 
 def sweep(state: str, book: books.Book, unfinished: Collection[str]) -> tuple[list[str], dict[str, list[str]]]:
@@ -195,9 +196,3 @@ def beside_words(top: str, folder: str) -> str:
         f"with snapshot = true no output may lie right in {place}, beside the code: give outputs a folder of their own "
         f"(results/model.pt), or make the folder that is meant"
     )
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)

@@ -384,11 +384,6 @@ def shares() -> Kind:
     )
 
 
-def other(words: str, read: Read, schema: Mapping[str, object], *, textual: bool = False) -> Kind:
-    """A kind with a reader of its own."""
-    return Kind(words, read, schema, textual=textual)
-
-
 def _or(words: Sequence[str]) -> str:
     return "".join(f' or "{word}"' for word in words)
 

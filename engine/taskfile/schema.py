@@ -26,13 +26,13 @@ _TABLES: Mapping[str, object] = {"type": "array", "items": {"type": "object"}}
 _RUNGS: Mapping[str, object] = {"type": "array", "items": {"type": ["object", "string"]}}
 
 
-ENV = kinds.other("table of text", kinds.env, _ENV, textual=True)
-VARS = kinds.other("table", kinds.identifiers, _VARS)
+ENV = Kind("table of text", kinds.env, _ENV, textual=True)
+VARS = Kind("table", kinds.identifiers, _VARS)
 
 
 def _table(name: str) -> Kind:
     """One of TABLES."""
-    return kinds.other("table", kinds.table, _ref(name))
+    return Kind("table", kinds.table, _ref(name))
 
 
 def _ref(name: str) -> dict[str, object]:
@@ -89,7 +89,7 @@ PRUNE: Table = keys_of(
     spec.Prune,
     metric=Key(
         'what is compared, and whether less or more is better: "val_loss:min"',
-        kinds.other("NAME:min or NAME:max", units.metric_way, {"type": "string", "pattern": "^.+:(min|max)$"}),
+        Kind("NAME:min or NAME:max", units.metric_way, {"type": "string", "pattern": "^.+:(min|max)$"}),
         default="required",
     ),
     rule=Key("what counts as lost; none takes back a default"),
@@ -186,7 +186,7 @@ BUDGET: Table = keys_of(
     gpu_hours=Key("nothing starts once all attempts have taken so much, each by its GPUs", kinds.number(above=0.0)),
     until=Key(
         'nothing starts from then on, "2026-12-24 18:00"',
-        kinds.other("date and time", units.moment, {"type": "string", "pattern": units.MOMENT}),
+        Kind("date and time", units.moment, {"type": "string", "pattern": units.MOMENT}),
     ),
 )
 
@@ -199,15 +199,15 @@ NOTIFY: Table = keys_of(
     timeout=Key("a send that takes longer is given up", kinds.duration(zero=False)),
 )
 
-CLOCK = kinds.other("time of day, or date and time", units.clock, {"type": "string", "pattern": units.CLOCK})
-HOURS = kinds.other("two times of day", units.hours, {"type": "string", "pattern": units.HOURS})
+CLOCK = Kind("time of day, or date and time", units.clock, {"type": "string", "pattern": units.CLOCK})
+HOURS = Kind("two times of day", units.hours, {"type": "string", "pattern": units.HOURS})
 
 DECK: Table = keys_of(
     spec.DeckSettings,
     name=Key("shown everywhere, and {deck}", kinds.text(), default="the file's stem, or the folder for tasks.toml"),
     gpus=Key(
         "the GPUs to use; the order is preference; sim:N simulates N",
-        kinds.other(
+        Kind(
             '"all", "none", "0-3,6", list of ids or "sim:N"',
             units.deck_gpus,
             {"anyOf": [{"type": "string", "minLength": 1}, {**_IDS, "minItems": 1}]},
@@ -215,7 +215,7 @@ DECK: Table = keys_of(
     ),
     slots_per_gpu=Key(
         'tasks on one GPU at once; "auto": as many as gpu_memory allows',
-        kinds.other(
+        Kind(
             'whole number, "auto" or table by GPU ids',
             units.slots_per_gpu,
             {
@@ -242,7 +242,7 @@ DECK: Table = keys_of(
     round_barrier=Key("what a round waits for; also per task", kinds.choice(*get_args(Barrier)), default='"succeeded"'),
     halt=Key(
         "when failures stop the deck",
-        kinds.other(
+        Kind(
             units.HALTS,
             units.halt,
             {"type": "string", "pattern": r"^(never|(soon|now),\s*(fail=\d+(\.\d+)?%?|early=\d+))$"},
@@ -296,7 +296,7 @@ TASK: Table = keys_of(
     env_required=Key("variables that the caller must have set", kinds.texts(example="HF_TOKEN")),
     matrix=Key(
         "one task for each combination, first key outermost; include and exclude as in GitHub Actions",
-        kinds.other("table of lists", kinds.identifiers, _MATRIX),
+        Kind("table of lists", kinds.identifiers, _MATRIX),
     ),
     shards=Key('copies NAME-shard0, …; "gpus": one for each GPU', kinds.whole(1, 100_000, words=("gpus",))),
     enabled=Key("false leaves it out", kinds.flag(), default="true"),
@@ -308,7 +308,7 @@ TASK: Table = keys_of(
     gpus=Key("GPUs taken together; 0 is a CPU task", kinds.whole(0, 1024, words=("all",))),
     gpu_ids=Key(
         "only these GPUs",
-        kinds.other('list of GPU ids or "0-3,6"', units.gpu_ids, {"anyOf": [_IDS, {"type": "string", "minLength": 1}]}),
+        Kind('list of GPU ids or "0-3,6"', units.gpu_ids, {"anyOf": [_IDS, {"type": "string", "minLength": 1}]}),
     ),
     exclusive=Key("takes every slot of its GPUs; on Slurm its nodes alone"),
     gpu_memory=Key('free memory it needs on each GPU; "auto": learned', kinds.size("auto", "none")),
@@ -328,12 +328,12 @@ TASK: Table = keys_of(
     backoff=Key("wait before a retry; doubles, at most 10 minutes", kinds.duration()),
     on_oom=Key(
         "what the attempt after the 1st, 2nd, … out-of-memory end changes, each against the task as written",
-        kinds.other("list of tables", kinds.tables, _RUNGS),
+        Kind("list of tables", kinds.tables, _RUNGS),
         default="[]",
     ),
     on_timeout=Key(
         "what the attempt after the 1st, 2nd, … end by timeout changes, each against the task as written",
-        kinds.other("list of tables", kinds.tables, _RUNGS),
+        Kind("list of tables", kinds.tables, _RUNGS),
         default="[]",
     ),
     resume_command=Key("runs instead once an attempt has left something to go on from", kinds.command()),
@@ -358,10 +358,10 @@ TASK: Table = keys_of(
     ),
     metrics=Key(
         "numbers to read from its output or from a JSON file",
-        kinds.other("table of tables", _metrics, {"type": "object", "additionalProperties": _ref("metric")}),
+        Kind("table of tables", _metrics, {"type": "object", "additionalProperties": _ref("metric")}),
     ),
-    watch=Key("signs that it is stuck or has diverged", kinds.other("table", _watch, _ref("watch"))),
-    prune=Key("when it is stopped because others are better", kinds.other("table", _prune, _ref("prune"))),
+    watch=Key("signs that it is stuck or has diverged", Kind("table", _watch, _ref("watch"))),
+    prune=Key("when it is stopped because others are better", Kind("table", _prune, _ref("prune"))),
     fingerprint_ignore=Key(
         "variables whose value does not make it another task",
         kinds.texts(what="list of globs", example="WANDB_*"),
@@ -397,18 +397,18 @@ TOP: Table = keys_of(
     defaults=Key("keys for every task", _table("task")),
     profile=Key(
         "[profile.NAME]: other values for --profile NAME",
-        kinds.other("table", kinds.table, {"type": "object", "additionalProperties": _ref("profile")}),
+        Kind("table", kinds.table, {"type": "object", "additionalProperties": _ref("profile")}),
     ),
     task=Key(
         "the tasks",
-        kinds.other("list of tables", kinds.tables, {"type": "array", "minItems": 1, "items": _ref("task")}),
+        Kind("list of tables", kinds.tables, {"type": "array", "minItems": 1, "items": _ref("task")}),
         default="required",
     ),
     slurm=Key("what every task asks of Slurm", _table("slurm")),
     distributed=Key("how scripts of several processes work, as GPUDECK_DIST_* in every task", _table("distributed")),
     gpu_profile=Key(
         "other values by the card that a task lands on",
-        kinds.other("list of tables", kinds.tables, {"type": "array", "items": _ref("gpu_profile")}),
+        Kind("list of tables", kinds.tables, {"type": "array", "items": _ref("gpu_profile")}),
         default="[]",
     ),
     doctor=Key("gpudeck doctor", _table("doctor")),

@@ -18,7 +18,6 @@ from core_specs import spec as spec
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.build import build
-from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
@@ -29,6 +28,7 @@ from gpudeck.engine.core.runs import has_new, replay
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.core.turn import Here, Step
+from tests.rigs.invariants import violations
 
 WALL = 1_700_000_000.0
 MANY = 300

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from core_world import World, cards, deck_file, spec
 
-from gpudeck.engine.core.carry import carry_gpus, carry_memory
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.learned import Entry
+from gpudeck.engine.core.reload import carry_gpus, carry_memory
 
 TOLD_OF_GPUS = {
     "uuid", "index", "order", "slots", "model", "links", "simulated", "holders", "exclusive", "mark", "quarantine",

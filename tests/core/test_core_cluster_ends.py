@@ -27,20 +27,20 @@ def begun(**said: object) -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("cause", "reason", "detail"),
+    ("cause", "reason"),
     [
-        ("timeout", "timeout", "Slurm's time limit"),
-        ("oom", "oom", "host: more than the job asked for"),
-        ("preempted", "preempted", "a more urgent job took its place"),
-        ("node_fail", "node_fail", "one of n1, n2 failed"),
-        ("cancelled", "cancelled", "by scancel"),
-        ("launch", "spawn error", "Slurm could not launch it"),
+        ("timeout", "timeout"),
+        ("oom", "oom"),
+        ("preempted", "preempted"),
+        ("node_fail", "node_fail"),
+        ("cancelled", "cancelled"),
+        ("launch", "spawn error"),
     ],
 )
-def test_what_the_cluster_says_of_an_end_is_its_reason(cause: Cause, reason: str, detail: str):
+def test_what_the_cluster_says_of_an_end_is_its_reason(cause: Cause, reason: str):
     found = begun()
     found.ends("a", None, cause)
-    assert (last(found).reason, last(found).detail) == (reason, detail)
+    assert last(found).reason == reason
     assert not [effect for effect in found.effects if isinstance(effect, Examine)]
     assert_restores(found)
 
@@ -291,7 +291,7 @@ def test_a_job_that_somebody_else_cancelled_is_cancelled(begins: bool):
     found = cluster(spec("a", retries=3))
     if begins:
         found.begins("a")
-    found.ends("a", None, "cancelled")
+    found.ends("a", None, "cancelled", "by scancel")
     assert found.task("a").phase == Cancelled("scancel")
     assert_restores(found)
 

@@ -6,8 +6,8 @@ import pytest
 from core_world import spec, world
 
 from gpudeck.engine.core import inputs as i
-from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.simulate import simulate
+from tests.rigs.invariants import violations
 
 
 def test_a_closed_gate_reaches_all_behind_it() -> None:

@@ -14,13 +14,13 @@ from test_core_reload_machine import assert_same_as_restored
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core import reload
-from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.phases import Unknown
 from gpudeck.engine.core.reload import After
 from gpudeck.engine.core.spec import DeckSettings, Extras, Halt, Metric, TaskSpec, Work
 from gpudeck.engine.core.why_waiting import why_waiting
+from tests.rigs.invariants import violations
 
 
 def world(*tasks: TaskSpec, gpus: int = 1, slots: int = 1, settings: DeckSettings | None = None) -> EditedWorld:

@@ -14,7 +14,6 @@ from zlib import crc32
 from gpudeck.engine.attempts.attempts import Attempts
 from gpudeck.engine.attempts.environment import Box
 from gpudeck.engine.core.budget import spent_budget
-from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import AttemptEnded, Fact, StartRevoked
 from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, ReachedPoint, Shutdown
@@ -54,6 +53,7 @@ from tests.inside.sim import (
     loading,
     unsettled,
 )
+from tests.rigs.invariants import violations
 from tests.sim.box import LOSSES, Behaviour, Disk, Process, Simulated
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher

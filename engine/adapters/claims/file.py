@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
+from ..host import is_still
 from ..processes import proc
 from ..state.mounts import NETWORK_FILE_SYSTEMS, file_system
 
@@ -32,7 +33,7 @@ WRAPPER_FD = 9
 Wrapper = tuple[int, int]
 """Pid and start of a process."""
 
-_NAME = "gpus"
+NAME = "gpus"
 _FLOCK = struct.Struct("hhqqi4x")
 _LOWEST_FD = 10
 """The wrapper gets its description as number 9: a source of that number would not survive the exec."""
@@ -73,7 +74,7 @@ class LockFile:
         self.gang = False
         """It has the gang byte, and may keep idle GPUs."""
         self.folder = folder
-        self.path = os.path.join(folder, _NAME)
+        self.path = os.path.join(folder, NAME)
         if file_system(folder) in NETWORK_FILE_SYSTEMS:
             raise UnusableError(f"{folder} lies on a network file system")
         try:
@@ -97,10 +98,7 @@ class LockFile:
 
     def sound(self) -> bool:
         """Whether the path still means this file; a cleaned one that others made anew is a second lock."""
-        try:
-            return os.path.samestat(os.lstat(self.path), self.file)
-        except OSError:
-            return False
+        return is_still(self.path, self.file)
 
     def close(self) -> None:
         os.close(self.fd)
@@ -259,10 +257,10 @@ def _open_file(folder_fd: int, path: str) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     for _ in range(3):
         try:
-            fd = os.open(_NAME, flags, dir_fd=folder_fd)
+            fd = os.open(NAME, flags, dir_fd=folder_fd)
         except FileNotFoundError:
             try:
-                fd = os.open(_NAME, flags | os.O_CREAT | os.O_EXCL, _SHARED_FILE, dir_fd=folder_fd)
+                fd = os.open(NAME, flags | os.O_CREAT | os.O_EXCL, _SHARED_FILE, dir_fd=folder_fd)
             except FileExistsError:
                 continue
         fd = fd if fd >= _LOWEST_FD else _high(fd)

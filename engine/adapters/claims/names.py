@@ -14,7 +14,7 @@ import msgspec
 from ...text import printable, shorten
 from .. import host
 from ..processes import proc
-from .file import LockFile, UnusableError, lock_folder
+from .file import NAME, LockFile, UnusableError, lock_folder
 
 GATHERING = ""
 """In the place of a token: the task that waits for several GPUs."""
@@ -149,9 +149,6 @@ def _runs(pid: int) -> bool:
 # -- for somebody who has no claim himself: nothing is locked, made or changed ----------------------------------------
 
 
-_LOCK_FILE = "gpus"
-
-
 @dataclass(frozen=True, slots=True)
 class Claim:
     """That a deck has a GPU. Names are "" where the deck has not told them."""
@@ -169,7 +166,7 @@ class Claim:
 def claims_on(gpus: Collection[str], environ: Mapping[str, str]) -> dict[str, Claim]:
     """Those of *gpus*, by UUID, that some deck has; {} where this box has no claims."""
     folder = lock_folder(environ)
-    if not os.path.exists(os.path.join(folder, _LOCK_FILE)):
+    if not os.path.exists(os.path.join(folder, NAME)):
         return {}
     try:
         board = Board(LockFile(folder), "")

@@ -15,12 +15,12 @@ from ...core.spec import StopScope
 from ...ports import Sink
 from ..background import Background
 from ..host import boottime_s
+from ..programs import Answer, run_program
 from ..watch import Watcher
 from . import proc, record, spawn_error
 from .members import Attempt, Members, Orphans, Picture, found_in, picture, reap, search, split, walk
 from .proc import Features, Stat
 from .record import Record
-from .removal import Removals
 from .stop import Stopping
 from .wrapper import NO_FORK, UNABLE
 
@@ -29,6 +29,8 @@ _LONGEST_LOOK_S = 10.0
 _SWEEPS = 5
 _AFTER_HANG_S = 30.0
 """A look at processes that one in the kernel has held up is not taken again sooner: each leaves a thread behind."""
+_REMOVAL_S = 20.0
+_REMOVALS_AT_ONCE = 4
 
 
 class Attempts:
@@ -239,10 +241,8 @@ class Attempts:
         """Full disk: the wrapper's own exit code is the command's, if the command was ever run."""
         if not began and attempt.token not in self._stops:
             self._gone(attempt, never_ran="its record cannot be written")
-        elif exit_code < 0:
-            self._leader_ended(attempt, 128 - exit_code, signal=-exit_code)
         else:
-            self._leader_ended(attempt, exit_code)
+            self._command_died(attempt, exit_code)
 
     def _explain_log(self, attempt: Attempt, at: float) -> None:
         """A full disk passes, and nothing ran; a folder in the log's place is an end like "no such command"."""
@@ -419,3 +419,50 @@ class Everybody(Mapping[int, str]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+class Removals:
+    """Containers that may have outlived their clients, removed by name before their attempts are over.
+
+    Their processes are found by their tokens. This is for those that nobody could read (another user's), and for a
+    container that its daemon was still about to start when the client was killed.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, environment: Mapping[str, str]) -> None:
+        """*environment*: what the programs are called in."""
+        self._background = Background(loop, threads=_REMOVALS_AT_ONCE)
+        self._environment = environment
+        self._settled: set[str] = set()
+        self._asked: set[str] = set()
+
+    def not_needed(self, token: str) -> None:
+        """The attempt's container is gone."""
+        self._settled.add(token)
+
+    def remove(self, attempt: Attempt, then: Callable[[bool], None]) -> None:
+        """Call *then* with whether the attempt's container is gone, from within or later; not while an earlier call
+        is on its way. A program that is not there, or whose daemon is not, has no containers."""
+        token = attempt.token
+        if token in self._settled:
+            then(True)
+            return
+        if token in self._asked:
+            return
+        self._asked.add(token)
+        at_once = ("--time", "0") if attempt.container == "podman" else ()
+        words = (attempt.container, "rm", "--force", *at_once, f"gpudeck-{token}")
+
+        def answered(answer: Answer | None) -> None:
+            self._asked.discard(token)
+            then(answer is not None and answer.code is not None)
+
+        work = lambda: run_program(words, self._environment, timeout_s=_REMOVAL_S)  # noqa: E731
+        self._background.submit(work, answered, timeout_s=2 * _REMOVAL_S)
+
+    def forget(self, token: str) -> None:
+        """The attempt is over."""
+        self._settled.discard(token)
+
+    def close(self) -> None:
+        """Nobody is told any more."""
+        self._background.close()

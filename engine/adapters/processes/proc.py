@@ -166,17 +166,8 @@ def parse_stat(line: bytes) -> Stat | None:
 
 def stat(pid: int) -> Stat | None:
     """Who *pid* is now; None: there is no such process."""
-    try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        line = os.read(fd, 4096)  # the kernel makes this file in one piece
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-    return parse_stat(line)
+    line = read(f"/proc/{pid}/stat")
+    return None if line is None else parse_stat(line)
 
 
 def is_live(pid: int, start_ticks: int) -> bool:

@@ -149,19 +149,15 @@ class DeckLock:
 
     def still_ours(self) -> bool:
         """False when the lock's path is gone or another file (`git clean -fdx`): a second engine may run."""
-        try:
-            return os.path.samestat(os.lstat(self.path), self._file)
-        except OSError:
-            return False
+        return host.is_still(self.path, self._file)
 
     def moved_to(self) -> str:
         """Where the folder of a lock that is not `still_ours` lies now; "" where it was removed."""
         try:
             found = os.readlink(f"/proc/self/fd/{self._fd}")
-            there = os.path.samestat(os.lstat(found), self._file)
         except OSError:
             return ""
-        return os.path.dirname(found) if there else ""
+        return os.path.dirname(found) if host.is_still(found, self._file) else ""
 
     def release(self) -> None:
         """Let go. Idempotent; what was written stays for the next engine to read."""

@@ -16,6 +16,7 @@ import struct
 from dataclasses import dataclass
 
 from ...errors import EngineUnavailableError
+from ..host import is_still
 
 FOLDER = "GPUDECK_SOCKET_DIR"
 """Environment variable that names another folder; it must be the user's alone (0700)."""
@@ -35,10 +36,7 @@ class Listener:
 
     def still_there(self) -> bool:
         """False when the socket's file is gone or another: nobody can connect any more."""
-        try:
-            return os.path.samestat(os.lstat(self.address), self._file)
-        except OSError:
-            return False
+        return is_still(self.address, self._file)
 
     def close(self) -> None:
         """Stop listening and remove the socket's file if it is still ours. Idempotent."""

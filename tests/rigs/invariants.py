@@ -1,15 +1,15 @@
-"""What must hold of a deck after every step. Costs a scan of everything: for tests."""
+"""What must hold of a deck after every step. Costs a scan of everything."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from .deck import STANDING_OF_PHASE, Deck
-from .gates import Gate, GateState, Standing
-from .gone import doing
-from .marks import differs, is_outdated
-from .phases import ACTIVE, Blocked, Phase, Queued, Waiting
-from .urgency import demand_of
+from gpudeck.engine.core.deck import STANDING_OF_PHASE, Deck
+from gpudeck.engine.core.gates import Gate, GateState, Standing
+from gpudeck.engine.core.gone import doing
+from gpudeck.engine.core.marks import differs, is_outdated
+from gpudeck.engine.core.phases import ACTIVE, Blocked, Phase, Queued, Waiting
+from gpudeck.engine.core.urgency import demand_of
 
 
 def violations(deck: Deck) -> list[str]:
