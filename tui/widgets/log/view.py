@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -16,7 +15,7 @@ from textual.reactive import reactive
 from textual.widgets import Input, Static
 
 from ....engine.logs.printable import printable
-from ...acting.actions import BY_ID, bindings
+from ...acting.actions import bindings, bindings_of
 from ...drawing.format import width_of
 from ...logs.reader import GROWTH_S, Move
 from ...logs.source import LogSource
@@ -94,25 +93,21 @@ class LogView(Vertical):
 
     BINDINGS: ClassVar = [
         *bindings("log"),
-        *(
-            Binding(",".join(BY_ID[name].keys), f"act('{name}')", BY_ID[name].label, show=False, id=name)
-            for name in _SHARED
-        ),
+        *bindings_of(*_SHARED),
     ]
 
+    @dataclass
     class AttemptWanted(Message):
         """This other attempt of the task: `show` it."""
 
-        def __init__(self, task: str, attempt: int) -> None:
-            super().__init__()
-            self.task, self.attempt = task, attempt
+        task: str
+        attempt: int
 
+    @dataclass
     class PagerWanted(Message):
         """This file in $PAGER, please."""
 
-        def __init__(self, path: str) -> None:
-            super().__init__()
-            self.path = path
+        path: str
 
     follow: reactive[bool] = reactive(True, init=False)
     wrap: reactive[bool] = reactive(False, init=False)
