@@ -20,7 +20,7 @@ from ...engine.protocol.pages import Failure, Failures
 from ...engine.protocol.words import nodes_text
 from ..acting.actions import bindings, bindings_of
 from ..background import BackgroundReader
-from ..drawing.format import clean, clipped, clock, count, cut, plural, ranges, width_of
+from ..drawing.format import clean, clipped, clock, count, cut, length, plural, ranges, width_of
 from ..drawing.paragraphs import folded
 from ..messages import Acted, FilterTable, OpenLogs, OpenTask
 from ..widgets.line_view import LineView
@@ -244,7 +244,7 @@ class ErrorList(LineView, inherit_bindings=False):
         cursor = self._style("cursor")
         over = Style(bgcolor=cursor.bgcolor, reverse=cursor.reverse or None) if head else Style.null()
         segments = [Segment(text, self._style(tone) + over) for text, tone in pieces]
-        used = sum(width_of(text) for text, _ in pieces)
+        used = length(pieces)
         return Strip([*segments, Segment(" " * (width - used), self._style("plain") + over)], width)
 
     def _info(self) -> str:
@@ -279,15 +279,14 @@ class ErrorsScreen(PageScreen[ErrorList]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._digests: BackgroundReader[Logs, tuple[str, ...]] = BackgroundReader(self, _read, self._renew, kept=_KEPT)
+        self._digests: BackgroundReader[Logs, tuple[str, ...]] = BackgroundReader(
+            self, _read, lambda: self._view.renew(), kept=_KEPT
+        )
         self._view = ErrorList(digest=self._digest, now=self.gpudeck.clocks.wall, id="errors")
 
     def _digest(self, failure: Failure) -> tuple[str, ...] | None:
         """The end of what it wrote; None: not read yet."""
         return self._digests.of((failure.err, failure.log)) if failure.log else ()
-
-    def _renew(self) -> None:
-        self._view.renew()
 
     async def load(self) -> None:
         told = await self.told(Failures)

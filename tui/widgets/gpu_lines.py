@@ -11,8 +11,8 @@ from typing import Literal
 from ...engine.protocol.wire import GpuRow
 from ...engine.protocol.words import silent_text
 from ..curves import area
-from ..drawing.format import clean, cut_middle, plural
-from ..drawing.spans import Part, Span, bar, block, cut, length, pack, pad
+from ..drawing.format import clean, cut_middle, length, plural
+from ..drawing.spans import Part, Span, bar, block, cut, muted, pack, pad
 from ..settings import Thresholds
 
 FULL, SHORT, FOLDED = 6, 4, 1
@@ -352,12 +352,7 @@ class Drawn:
 def lines_of(gpu: GpuRow, height: int, width: int, drawn: Drawn) -> list[Line]:
     """Exactly *height* lines (`FULL`, `SHORT` or `FOLDED`) of at most *width*"""
     lines = [folded(gpu, width, drawn)] if height == FOLDED else _pane(gpu, height, width, drawn)
-    return lines if drawn.told else [[_muted(span) for span in line] for line in lines]
-
-
-def _muted(span: Span) -> Span:
-    text, style = span
-    return text, style if style in ("track", "rule") else "dim"
+    return lines if drawn.told else [muted(line) for line in lines]
 
 
 def _pane(gpu: GpuRow, height: int, width: int, drawn: Drawn) -> list[Line]:
