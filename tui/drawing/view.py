@@ -95,6 +95,11 @@ def flags(row: TaskRow) -> list[str]:
     return [name for name in FLAGS if getattr(row, name)]
 
 
+def flag_words(row: TaskRow) -> str:
+    """ "held, gone from the file"."""
+    return ", ".join(FLAGS[name][1] for name in flags(row))
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What a cell depends on beside its row."""
@@ -236,7 +241,7 @@ def metric_cell(row: TaskRow, width: int, *, sparks: bool) -> Cell:
 def reason_cell(row: TaskRow, width: int, now_s: float) -> Cell:
     """What is flagged, and why it ended so or waits."""
     why = clean(why_text(row, now_s))
-    flagged = ", ".join(FLAGS[name][1] for name in flags(row))
+    flagged = flag_words(row)
     tone: Tone = "bad" if row.state in FAILED else "muted"
     if not flagged:
         return ((_cut_why(row, why, width), tone),)
@@ -253,7 +258,9 @@ def _cut_why(row: TaskRow, why: str, width: int) -> str:
 def why_text(row: TaskRow, now_s: float) -> str:
     """With which values it goes, on which rungs it is, why it is pending or its newest attempt ended so, when the next
     one begins."""
-    return "; ".join(filter(None, (given_text(row), rung_text(row), row.pending, reason_text(row), _again(row, now_s))))
+    return "; ".join(
+        filter(None, (given_text(row), rung_text(row), row.pending, reason_text(row), again_text(row, now_s)))
+    )
 
 
 def rung_text(row: TaskRow) -> str:
@@ -264,7 +271,8 @@ def rung_text(row: TaskRow) -> str:
     )
 
 
-def _again(row: TaskRow, now_s: float) -> str:
+def again_text(row: TaskRow, now_s: float) -> str:
+    """Of one in backoff: "again at 14:02:05"."""
     if row.state != "backoff" or row.held or row.retry_at is None:
         return ""
     return f"again at {clock(row.retry_at, now_s, seconds=True)}"
