@@ -430,5 +430,4 @@ def _asked_for(row: TaskRow) -> object:
 
 def _footer() -> list[Action]:
     acts = [BY_ID[name] for name in ("log", "back", "retry", "cancel")]
-    always = [action for action in on("deck") if action.id in ("help", "leave")]
-    return [*acts, *footer_of(on("detail")), BY_ID["copy_command"], *always]
+    return [*acts, *footer_of(on("detail")), BY_ID["copy_command"], BY_ID["help"], BY_ID["leave"]]
