@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -116,8 +116,8 @@ class GpuHistory:
     """Utilisation and used memory in percent, by the GPU's UUID."""
 
     def __init__(self) -> None:
-        self._util: dict[str, Series] = {}
-        self._memory: dict[str, Series] = {}
+        self._util = defaultdict[str, Series](Series)
+        self._memory = defaultdict[str, Series](Series)
 
     def take(self, gpus: Sequence[GpuRow], at: float) -> None:
         """GPUs that are gone are forgotten; one that is lost or whose readings are stale has a gap."""
@@ -127,8 +127,8 @@ class GpuHistory:
                 del series[uuid]
         for gpu in gpus:
             silent = bool(gpu.lost) or gpu.stale_since is not None
-            self._add(self._util, gpu.uuid, at, None if silent else gpu.util_percent)
-            self._add(self._memory, gpu.uuid, at, None if silent else memory_percent(gpu))
+            self._util[gpu.uuid].add(at, None if silent else gpu.util_percent)
+            self._memory[gpu.uuid].add(at, None if silent else memory_percent(gpu))
 
     def interrupt(self, at: float) -> None:
         """Nobody tells anything: a gap from now on."""
@@ -136,17 +136,10 @@ class GpuHistory:
             series.add(at, None)
 
     def util(self, uuid: str, count: int) -> Sequence[float | None]:
-        return self._last(self._util, uuid, count)
+        return self._util[uuid].last(count)
 
     def memory(self, uuid: str, count: int) -> Sequence[float | None]:
-        return self._last(self._memory, uuid, count)
-
-    def _add(self, into: dict[str, Series], uuid: str, at: float, value: float | None) -> None:
-        into.setdefault(uuid, Series()).add(at, value)
-
-    def _last(self, of: dict[str, Series], uuid: str, count: int) -> Sequence[float | None]:
-        series = of.get(uuid)
-        return () if series is None else series.last(count)
+        return self._memory[uuid].last(count)
 
 
 def memory_percent(gpu: GpuRow) -> float | None:
