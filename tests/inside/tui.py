@@ -75,7 +75,7 @@ from gpudeck.tui.widgets.cluster_pane import lines_of as cluster_lines_of
 from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, Contents, chosen, known, measured
 from gpudeck.tui.widgets.columns import lay_out as columns_lay_out
 from gpudeck.tui.widgets.deck_header import DeckHeader, Note, heading, notes
-from gpudeck.tui.widgets.gpu_lines import FOLDED, FULL, SHORT, Drawn, GpuHistory, Layout, Series, Step
+from gpudeck.tui.widgets.gpu_lines import FOLDED, FULL, SHORT, Drawn, GpuHistory, Layout, Series
 from gpudeck.tui.widgets.gpu_lines import lay_out as layout_lay_out
 from gpudeck.tui.widgets.gpu_lines import lines_of as lines_lines_of
 from gpudeck.tui.widgets.gpu_panes import GpuPanes

@@ -6,7 +6,6 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
 
 from ...engine.protocol.wire import GpuRow
 from ...engine.protocol.words import silent_text
@@ -25,7 +24,8 @@ _SPLIT = 140
 """So wide that one column would be stretched."""
 _TWO_FOLDED_COLUMNS = 160
 
-Step = Literal["up", "down", "left", "right", "first", "last", "page_up", "page_down"]
+STEPS = ("up", "down", "gpu_left", "gpu_right", "top", "bottom", "page_up", "page_down")
+"""Actions of the table that lead from one GPU to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Layout:
         """The first line of a pane."""
         return index // self.columns * self.pane_height
 
-    def after(self, index: int, step: Step, seen_height: int) -> int:
-        """The pane that a step leads to; *seen_height*: lines of which a page is made."""
+    def after(self, index: int, step: str, seen_height: int) -> int:
+        """The pane that one of `STEPS` leads to; *seen_height*: lines of which a page is made."""
         page = max(1, seen_height // self.pane_height) * self.columns
         target = {
-            "up": index - self.columns, "down": index + self.columns, "left": index - 1, "right": index + 1,
-            "first": 0, "last": self.count - 1, "page_up": index - page, "page_down": index + page,
+            "up": index - self.columns, "down": index + self.columns, "gpu_left": index - 1, "gpu_right": index + 1,
+            "top": 0, "bottom": self.count - 1, "page_up": index - page, "page_down": index + page,
         }[step]  # fmt: skip
         if step in ("up", "down") and not 0 <= target < self.count:
             return index
