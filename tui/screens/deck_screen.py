@@ -76,7 +76,7 @@ class DeckScreen(Screen[None]):
 
     def _watch_logs(self, *, on: bool) -> None:
         for view in self.query(LogView):
-            view.watching = on
+            view.watch_growth(on)
 
     def _catch_up(self) -> None:
         self._behind = False

@@ -106,11 +106,6 @@ class Attempts:
     def look_at(self, number: int) -> None:
         self.wanted = 0 if number == self._newest else number
 
-    def beside(self, step: int) -> int | None:
-        """The attempt before (-1) or after (1) the one that is looked at; None: that is the first, or the newest."""
-        others = [number for number in self.numbers if (number - self.number) * step > 0]
-        return None if not others else min(others) if step > 0 else max(others)
-
     @property
     def files(self) -> Files | None:
         """Of the one that is looked at."""
