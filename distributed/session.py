@@ -73,7 +73,7 @@ def set_current(context: Context | None) -> None:
 
 
 def current() -> Context:
-    """What `init()` came to. Alone, a script need not call that; raises DistributedError where it has to and did not."""
+    """What `init()` came to. Alone, a script need not call it; raises DistributedError where it has to and did not."""
     if _now is not None:
         return _now
     place = place_of(os.environ, sys.argv)
