@@ -86,10 +86,6 @@ class Narrator:
             case DeckOpened():
                 self._simulated = message.simulated
                 return opened_lines(message)
-            case TaskSubmitted() | TaskStarted() if self._lowest is Weight.VITAL:
-                return []
-            case TaskEnded(outcome="ok") if self._lowest is Weight.VITAL:
-                return []
             case TaskSubmitted():
                 return [submit_line(message)]
             case TaskStarted():
