@@ -56,8 +56,8 @@ def lines_of(
         clipped((("  ", "muted"), (f"{_who(group)}  {_where(group, now_s)}", "muted")), width),
     ]
     if whole:
-        if group.hint:
-            found.append(clipped((("  → ", "hint"), (clean(group.hint), "hint")), width))
+        if hint := group.newest.hint:
+            found.append(clipped((("  → ", "hint"), (clean(hint), "hint")), width))
         shown = ["…"] if digest is None else list(digest[-DIGEST_LINES:]) or ["its log says nothing"]
         found += [clipped((("  │ ", "muted"), (clean(line.expandtabs(4)).rstrip(), "plain")), width) for line in shown]
     return [*found, ()]
@@ -69,7 +69,7 @@ def _reason(group: Alike, width: int, most: int, *, gone: bool) -> list[tuple[Pi
     mark: Piece = (GONE, "muted") if gone else (FAILED, "bad")
     number: Piece = (f"{count(len(group.failures))} × ", "muted" if gone else "count")
     indent = width_of(mark[0] + number[0])
-    parts = folded(clean(group.reason or group.kind) + (": retried" if gone else ""), width - indent)
+    parts = folded(clean(group.newest.reason or group.newest.kind) + (": retried" if gone else ""), width - indent)
     first, *more = [*parts[: most - 1], " ".join(parts[most - 1 :])] if len(parts) > most else parts
     return [
         clipped((mark, number, (first, tone)), width),
@@ -104,7 +104,8 @@ def summary(groups: Sequence[Alike], total: int) -> str:
 
 def filter_for(group: Alike) -> str:
     """What the table is filtered by to show the tasks of a group: what all their reasons have in common."""
-    words = ["state:failed", f"reason:{group.kind}"] if group.kind and " " not in group.kind else ["state:failed"]
+    kind = group.newest.kind
+    words = ["state:failed", f"reason:{kind}"] if kind and " " not in kind else ["state:failed"]
     parts = re.split(r'["#]|\s{2,}', group.gist)
     longest = max((part.strip() for part in parts), key=len, default="")
     return " ".join([*words, f'"{longest}"'] if longest else words)
