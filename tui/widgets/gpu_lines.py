@@ -376,41 +376,32 @@ def _title(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
 
 
 def _util(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
-    room = _Room(width)
-    graph = area(drawn.history.util(gpu.uuid, 2 * room.graph), room.graph)
-    return _measure("util", util_bar(gpu, room.bar), util_text(gpu), (graph, "util-graph"), gpu, room)
+    bar, graph = _shared(width)
+    before = area(drawn.history.util(gpu.uuid, 2 * graph), graph)
+    return _measure("util", util_bar(gpu, bar), util_text(gpu), (before, "util-graph"), gpu, width)
 
 
 def _memory(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
-    room = _Room(width)
-    graph = area(drawn.history.memory(gpu.uuid, 2 * room.graph), room.graph)
+    bar, graph = _shared(width)
+    before = area(drawn.history.memory(gpu.uuid, 2 * graph), graph)
     text = memory_text(gpu, drawn.thresholds)
-    return _measure("mem", memory_bar(gpu, room.bar), text, (graph, "memory-graph"), gpu, room)
+    return _measure("mem", memory_bar(gpu, bar), text, (before, "memory-graph"), gpu, width)
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """How a line shares its width between the bar and what was before; no graph where there is little."""
-
-    width: int
-
-    @property
-    def bar(self) -> int:
-        left = self.width - _LABEL - _VALUE - 1
-        with_graph = min(_MAX_BAR, (left - 1) * 2 // 5)
-        return max(0, with_graph if left - 1 - with_graph >= _MIN_GRAPH else left)
-
-    @property
-    def graph(self) -> int:
-        left = self.width - _LABEL - _VALUE - 2 - self.bar
-        return left if left >= _MIN_GRAPH else 0
+def _shared(width: int) -> tuple[int, int]:
+    """Cells of a line for the bar and for what was before; none for that where there are few."""
+    left = width - _LABEL - _VALUE - 1
+    with_graph = min(_MAX_BAR, (left - 1) * 2 // 5)
+    bar = max(0, with_graph if left - 1 - with_graph >= _MIN_GRAPH else left)
+    graph = left - 1 - bar
+    return bar, graph if graph >= _MIN_GRAPH else 0
 
 
-def _measure(label: str, bar: Sequence[Span], value: Span, graph: Span, gpu: GpuRow, room: _Room) -> Line:
+def _measure(label: str, bar: Sequence[Span], value: Span, graph: Span, gpu: GpuRow, width: int) -> Line:
     if gpu.stale_since is not None:
-        bar, value = [(text, "dim" if style != "track" else style) for text, style in bar], (value[0], "dim")
+        bar, value = muted(bar), (value[0], "dim")
     spans = [(label.ljust(_LABEL), "dim"), *bar, (" ", "plain"), *pad([value], _VALUE, right=True)]
-    return cut([*spans, (" ", "plain"), graph] if room.graph else spans, room.width)
+    return cut([*spans, (" ", "plain"), graph] if graph[0] else spans, width)
 
 
 def _sensors(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
@@ -484,7 +475,7 @@ def _folded_measures(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
         line += [(" ", "plain"), *_right(gpu, "temperature_c", heat, size), (" ", "plain")]
         line += _right(gpu, "power_w", power(gpu, limit=wide), size)
     if gpu.stale_since is not None:
-        line = [(text, style if style == "track" else "dim") for text, style in line]
+        line = muted(line)
     return [*line, ("  ", "plain")]
 
 
