@@ -42,9 +42,10 @@ class GpuPanes(LineView, inherit_bindings=False):
 
     @dataclass
     class Acted(Message):
-        """The user chose an action of the table for the GPU under the cursor: drain or take."""
+        """The user chose an action of the table for a GPU: drain or take."""
 
         action: str
+        gpu: GpuRow
 
     @dataclass
     class OpenProcesses(Message):
@@ -127,7 +128,7 @@ class GpuPanes(LineView, inherit_bindings=False):
             return
         if (gpu := self.chosen) is None:
             return
-        self.post_message(self.OpenProcesses(gpu) if action_id == "processes" else self.Acted(action_id))
+        self.post_message(self.OpenProcesses(gpu) if action_id == "processes" else self.Acted(action_id, gpu))
 
     async def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
