@@ -72,13 +72,8 @@ def set_current(context: Context | None) -> None:
     _now = context
 
 
-def active() -> Context | None:
-    """What `init()` came to; None before it and after `finish()`."""
-    return _now
-
-
 def current() -> Context:
-    """The same; alone, a script need not call `init()`. Raises DistributedError where it has to and did not."""
+    """What `init()` came to. Alone, a script need not call it; raises DistributedError where it has to and did not."""
     if _now is not None:
         return _now
     place = place_of(os.environ, sys.argv)
@@ -137,9 +132,8 @@ def init(
     import torch
     import torch.distributed as dist
 
-    context = active()
-    if context is not None:
-        return context
+    if _now is not None:
+        return _now
     wanted = _settings(strategy, backend, timeout_s, find_unused_parameters, mixed_precision)
     place = _place()
     device = _device(place)
@@ -191,7 +185,7 @@ def _leave() -> None:
 
 def barrier() -> None:
     """Wait until every process has come here; alone: at once."""
-    context = active()
+    context = _now
     if context is not None and context.world_size > 1:
         import torch.distributed as dist
 

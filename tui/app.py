@@ -252,7 +252,7 @@ class GpudeckApp(DeckApp):
 
     def do_help(self) -> None:
         here = self.screen.place if isinstance(self.screen, DeckScreen) else "tasks"
-        self.push_screen(pages.page("help", here, self.config.keys, self.config.problems))
+        self.push_screen(pages.page("help", here, self.config.problems))
 
     def do_palette(self) -> None:
         self.push_screen(pages.page("palette"))

@@ -149,6 +149,17 @@ class TaskList(Protocol):
         ...
 
 
+_OF_TASKS: Mapping[str, Callable[[Sequence[TaskRow]], Doing]] = {
+    "retry": doing.retry,
+    "cancel": doing.cancel,
+    "kill": doing.kill,
+    "hold": doing.hold,
+    "raise_priority": lambda rows: doing.priority(rows, 1),
+    "lower_priority": lambda rows: doing.priority(rows, -1),
+}
+"""What actions of the table do to tasks alone."""
+
+
 class DeckApp(App[str]):
     """Does what the user wants of the deck: asks them where it is grave, then the engine, and says what came of it."""
 
@@ -234,33 +245,18 @@ class DeckApp(App[str]):
 
     def _act_on(self, action_id: str, rows: Sequence[TaskRow]) -> bool:
         """Do an action of the table for these tasks, or for the deck. False: it is none that the engine does."""
-        deck = self.deck
-        match action_id:
-            case "retry":
-                self.do(doing.retry(rows))
-            case "retry_menu":
-                simulated = deck.head is not None and deck.head.simulated
-                self.do(doing.retry_menu(list(deck.rows.values()), rows, simulated=simulated))
-            case "cancel":
-                self.do(doing.cancel(rows))
-            case "kill":
-                self.do(doing.kill(rows))
-            case "hold":
-                self.do(doing.hold(rows))
-            case "raise_priority":
-                self.do(doing.priority(rows, 1))
-            case "lower_priority":
-                self.do(doing.priority(rows, -1))
-            case "stop":
-                self.do(doing.stop(0 if deck.head is None else deck.head.counts.running))
-            case "pause":
-                self.do(doing.pause(*(("", "") if deck.head is None else (deck.head.paused, deck.head.halted))))
-            case "apply":
-                self._apply()
-            case "undo":
-                self._take_back()
-            case _:
-                return False
+        head = self.deck.head
+        if action_id in _OF_TASKS:
+            self.do(_OF_TASKS[action_id](rows))
+        elif action_id == "retry_menu":
+            simulated = head is not None and head.simulated
+            self.do(doing.retry_menu(list(self.deck.rows.values()), rows, simulated=simulated))
+        elif action_id == "stop":
+            self.do(doing.stop(0 if head is None else head.counts.running))
+        elif action_id == "pause":
+            self.do(doing.pause(*(("", "") if head is None else (head.paused, head.halted))))
+        else:
+            return False
         return True
 
     def do(self, what: Doing) -> None:
@@ -348,7 +344,7 @@ class DeckApp(App[str]):
 
     # -- the task file ------------------------------------------------------------------------------------------------
 
-    def _apply(self) -> None:
+    def do_apply(self) -> None:
         if self.refuses():
             return
         head = self.deck.head
@@ -371,7 +367,7 @@ class DeckApp(App[str]):
 
     # -- taking back --------------------------------------------------------------------------------------------------
 
-    def _take_back(self) -> None:
+    def do_undo(self) -> None:
         if self.refuses():
             return
         if self._undo:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..protocol.messages import DeckOpened, Message, Note, RunFinished, SummaryRow
 from ..protocol.words import counts_text, nodes_text
-from ..text import duration, field_text, log_line, ranges, wh_text
+from ..text import duration, field_text, log_line, ranges
 from .painted import Line, Weight
 from .summary import (
     SCREEN_CAPS,
@@ -22,8 +22,8 @@ from .summary import (
     failure_body,
     failure_title,
     select,
-    speed_up,
     table_lines,
+    times,
     totals_lines,
 )
 from .writer import AppendLog
@@ -66,22 +66,13 @@ def page(deck: str, finished: RunFinished) -> str:
 def _parts(deck: str, finished: RunFinished) -> Iterator[str]:
     chosen = select(finished.rows, _CAPS)
     yield f"### {_literal(deck)}: exit {finished.exit_code}\n\n{counts_text(finished.counts)}\n\n"
-    yield f"{', '.join(_times(finished))}\n\n"
+    busy = (f"gpu {gpu} {share:.0f} % busy" for gpu, share in busy_percent(finished))
+    yield f"{', '.join([*times(finished), *busy])}\n\n"
     if finished.why:
         yield f"{_literal(finished.why)}\n\n"
     yield from _table(chosen)
     for row in chosen.failures:
         yield _details(row)
-
-
-def _times(finished: RunFinished) -> Iterator[str]:
-    yield f"wall {duration(finished.wall_s)}, tasks {duration(finished.task_s)}"
-    if (gain := speed_up(finished)) is not None:
-        yield f"speed-up {gain:.1f}x"
-    if finished.energy_wh is not None:
-        yield wh_text(finished.energy_wh)
-    for gpu, share in busy_percent(finished):
-        yield f"gpu {gpu} {share:.0f} % busy"
 
 
 def _table(chosen: Selection) -> Iterator[str]:

@@ -176,14 +176,8 @@ def status_fields(message: Status, *, simulated: bool = False) -> tuple[str, ...
     return (f"{done_count(counts):,}/{counts.total:,} done", f"{counts.running:,} running{on}", *rest)
 
 
-def detail_lines(message: Status, *, simulated: bool = False) -> list[Line]:
-    """What -v adds to a status line."""
-    fields = detail_fields(message, simulated=simulated)
-    return [Line(event(message.at, *each), Weight.DETAIL, "dim") for each in fields]
-
-
 def detail_fields(message: Status, *, simulated: bool = False) -> tuple[tuple[str, str, str], ...]:
-    """Why tasks wait, why GPUs are not used: place, word and text of each line."""
+    """What -v adds to a status line: why tasks wait, why GPUs are not used; place, word and text of each line."""
     reasons = (("deck", "waits", text) for text in message.waiting_why)
     gpus = ((where((gpu.index,), simulated=simulated), "note", gpu.note) for gpu in message.gpus if gpu.note)
     return (*reasons, *gpus)

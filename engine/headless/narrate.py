@@ -20,8 +20,8 @@ from ..protocol.messages import (
 )
 from .lines import (
     detail_fields,
-    detail_lines,
     end_line,
+    event,
     note_line,
     opened_lines,
     settled_line,
@@ -86,10 +86,6 @@ class Narrator:
             case DeckOpened():
                 self._simulated = message.simulated
                 return opened_lines(message)
-            case TaskSubmitted() | TaskStarted() if self._lowest is Weight.VITAL:
-                return []
-            case TaskEnded(outcome="ok") if self._lowest is Weight.VITAL:
-                return []
             case TaskSubmitted():
                 return [submit_line(message)]
             case TaskStarted():
@@ -120,7 +116,7 @@ class Narrator:
         if self._only_news and said == self._said:
             return []
         self._said = said
-        more = detail_lines(message, simulated=simulated) if verbose else []
+        more = (Line(event(message.at, *each), Weight.DETAIL, "dim") for each in details)
         return [status_line(message, simulated=simulated), *more]
 
 

@@ -108,19 +108,13 @@ class HeadlessOutput(_Closing):
                 observer.close()
 
 
-class LogOutput(_Closing):
+class LogOutput(PlainView, _Closing):
     """`deck.log` alone: what an engine without a terminal leaves."""
 
     def __init__(self, deck_log_path: str, *, log_may_hang: bool = False) -> None:
         """*log_may_hang*: it lies on a server."""
         log = (AsideLog if log_may_hang else AppendLog)(deck_log_path, _text_gap)
-        self._view = PlainView(log, _log_narrator(HeadlessOptions()))
-
-    def show(self, message: Message) -> None:
-        self._view.show(message)
-
-    def close(self) -> None:
-        self._view.close()
+        super().__init__(log, _log_narrator(HeadlessOptions()))
 
 
 class WatchOutput(_Closing):

@@ -115,20 +115,22 @@ def totals_lines(finished: RunFinished, *, simulated: bool = False) -> Iterator[
     if finished.gpu_busy_s and finished.wall_s > 0:
         busy = (f"{gpu}: {share:.0f} %" for gpu, share in busy_percent(finished))
         yield Line(event(finished.wall_s, "deck", "busy", "SIM" if simulated else "gpu", *busy), Weight.VITAL)
-    fields = [counts_text(finished.counts), f"wall {duration(finished.wall_s)}", f"tasks {duration(finished.task_s)}"]
-    gain = speed_up(finished)
-    fields += [f"speed-up {gain:.1f}x"] if gain is not None else []
-    fields += [wh_text(finished.energy_wh)] if finished.energy_wh is not None else []
     later = "goes on once the file gives more" if finished.spent else "goes on at the next start"
-    fields += [finished.why, "" if finished.ended else later, f"exit {finished.exit_code}"]
+    ends = (finished.why, "" if finished.ended else later, f"exit {finished.exit_code}")
     tone: Tone = "good" if finished.exit_code == 0 else "bad"
-    yield Line(event(finished.wall_s, "deck", "end", *fields), Weight.VITAL, tone)
+    text = event(finished.wall_s, "deck", "end", counts_text(finished.counts), *times(finished), *ends)
+    yield Line(text, Weight.VITAL, tone)
 
 
 def busy_percent(finished: RunFinished) -> list[tuple[int, float]]:
     return [(gpu, 100 * busy_s / finished.wall_s) for gpu, busy_s in sorted(finished.gpu_busy_s.items())]
 
 
-def speed_up(finished: RunFinished) -> float | None:
-    """Sum of the attempts' times over wall time; None where nothing ran."""
-    return finished.task_s / finished.wall_s if finished.wall_s > 0 and finished.task_s > 0 else None
+def times(finished: RunFinished) -> Iterator[str]:
+    """Wall time and the sum of the attempts' times, and, where something ran, the one over the other and the energy."""
+    yield f"wall {duration(finished.wall_s)}"
+    yield f"tasks {duration(finished.task_s)}"
+    if finished.wall_s > 0 and finished.task_s > 0:
+        yield f"speed-up {finished.task_s / finished.wall_s:.1f}x"
+    if finished.energy_wh is not None:
+        yield wh_text(finished.energy_wh)

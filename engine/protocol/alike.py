@@ -16,18 +16,14 @@ _VARYING = re.compile(r"0x[0-9a-fA-F]+|(?:/[^\s:'\",]+)+|\d+(?:\.\d+)?(?:[eE][+-
 class Alike:
     """Failures of one kind that say the same, the newest first."""
 
-    kind: str
     gist: str
     """What their reasons have in common, "#" for what differs."""
-    reason: str
-    """As the newest has it."""
-    hint: str
     failures: tuple[Failure, ...]
 
     @property
     def key(self) -> tuple[str, str]:
         """What tells one group from another."""
-        return self.kind, self.gist
+        return self.newest.kind, self.gist
 
     @property
     def newest(self) -> Failure:
@@ -48,9 +44,7 @@ def groups_of(failures: Iterable[Failure]) -> list[Alike]:
     found: dict[tuple[str, str], list[Failure]] = {}
     for failure in failures:
         found.setdefault(_key(failure), []).append(failure)
-    groups: list[Alike] = []
-    for (kind, gist), alike in found.items():
-        alike.sort(key=lambda failure: -failure.ended)
-        newest = alike[0]
-        groups.append(Alike(kind, gist, newest.reason, newest.hint, tuple(alike)))
+    groups = [
+        Alike(gist, tuple(sorted(alike, key=lambda failure: -failure.ended))) for (_, gist), alike in found.items()
+    ]
     return sorted(groups, key=lambda group: (-len(group.failures), -group.newest.ended))

@@ -22,18 +22,10 @@ class Act:
     """Why it does nothing to other ones: "only what has ended can be retried"."""
 
 
-def _always(_: TaskRow) -> bool:
-    return True
-
-
-def _never(_: TaskRow) -> bool:
-    return False
-
-
 ACTS: dict[str, Act] = {
     "retry": Act(
         lambda row: row.left_out or row.state in ENDED or row.state in ("backoff", "unknown"),
-        _never,
+        lambda _: False,
         "only what has ended can be retried",
     ),
     "cancel": Act(
@@ -52,7 +44,7 @@ ACTS: dict[str, Act] = {
         "only what has not ended can be held",
     ),
     "release": Act(lambda row: row.held, lambda row: not row.held, "it is not held"),
-    "priority": Act(_always, _never, ""),
+    "priority": Act(lambda _: True, lambda _: False, ""),
     "accept": Act(
         lambda row: row.changed or row.stale or row.state in ACTIVE,
         lambda row: row.state in ("succeeded", "cached"),

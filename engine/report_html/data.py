@@ -53,7 +53,7 @@ class RunPart:
 
     @property
     def task_s(self) -> float:
-        return sum(_within(attempt, self) for attempt in self.attempts)
+        return sum(max(0.0, (attempt.end or self.end) - attempt.start) for attempt in self.attempts)
 
     @property
     def speed_up(self) -> float | None:
@@ -163,7 +163,3 @@ class Report:
     def energy_wh(self) -> float | None:
         known = [run.energy_wh for run in self.runs if run.energy_wh is not None]
         return sum(known) if known else None
-
-
-def _within(attempt: AttemptPart, run: RunPart) -> float:
-    return max(0.0, (attempt.end or run.end) - attempt.start)

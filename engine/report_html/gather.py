@@ -276,7 +276,7 @@ def _failures(offline: OfflineDeck, failed: Iterable[Task]) -> list[FailurePart]
             files = paths(newest.task, newest.attempt)
             end = tails(files.err, files.out)
             log, lines = blamed_log(end, files), digest_of(end)
-        return FailurePart(group.names, newest.attempt, group.reason, group.hint, log, lines)
+        return FailurePart(group.names, newest.attempt, newest.reason, newest.hint, log, lines)
 
     groups = groups_of(failure_of(task, paths, offline.index_of) for task in failed)
     return [part(group) for group in groups[:MOST_FAILURES]]

@@ -10,7 +10,7 @@ from string import Template
 
 from ..text import duration, names_text, plural, wh_text
 from .data import FailurePart, Report, RunPart
-from .parts import STATE_SIGNS, curves, metrics_table, overlay, runs_table, stamp, tasks_table, text, timeline
+from .parts import STATE_SIGNS, curves, metrics_table, overlay, runs_table, scrolled, stamp, tasks_table, text, timeline
 
 MARK = "<!-- made by gpudeck report -->"
 """Stands in the second line: such a file may be replaced."""
@@ -159,7 +159,7 @@ def _timelines(report: Report) -> Iterator[str]:
         yield '<p class="quiet">Nothing has run yet.</p>'
         return
     newest, *older = report.runs
-    yield f'<section><h2 id="timeline">Timeline of run {newest.number}</h2>{_scrolled(newest)}'
+    yield f'<section><h2 id="timeline">Timeline of run {newest.number}</h2>{_timeline(newest)}'
     yield (
         '<p class="quiet"><span class="key ok"></span> ok <span class="key bad"></span> ✗ failed '
         '<span class="key runs"></span> runs <span class="key other"></span> cancelled, pruned</p>'
@@ -167,14 +167,12 @@ def _timelines(report: Report) -> Iterator[str]:
     if older:
         yield runs_table(report.runs)
     for run in older[:_OLDER_RUNS]:
-        yield f"<details><summary>Timeline of run {run.number}</summary>{_scrolled(run)}</details>"
+        yield f"<details><summary>Timeline of run {run.number}</summary>{_timeline(run)}</details>"
     yield "</section>"
 
 
-def _scrolled(run: RunPart) -> str:
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="Timeline of run {run.number}">{timeline(run)}</div>'
-    )
+def _timeline(run: RunPart) -> str:
+    return scrolled(f"Timeline of run {run.number}", timeline(run))
 
 
 def _failure(failure: FailurePart) -> str:

@@ -72,10 +72,17 @@ def tasks_table(report: Report) -> str:
         "Tasks in the order of the file. Figures are of the newest attempt that succeeded, else of the newest, in "
         "whatever run. A head sorts by its column"
     )
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="Table of tasks"><table id="tasks"><caption>{caption}'
-        f"</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    return _table("Table of tasks", caption, heads, rows, ' id="tasks"')
+
+
+def scrolled(label: str, content: str) -> str:
+    """What may be wider than the page."""
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{label}">{content}</div>'
+
+
+def _table(label: str, caption: str, heads: str, rows: str, more: str = "") -> str:
+    head = f"<caption>{caption}</caption><thead><tr>{heads}</tr></thead>"
+    return scrolled(label, f"<table{more}>{head}<tbody>{rows}</tbody></table>")
 
 
 def _sortable(head: str, kind: str = "") -> str:
@@ -122,10 +129,7 @@ def metrics_table(part: MetricsPart) -> str:
             for column, one in enumerate(cells)
         )
         rows.append(f"<tr>{first}{''.join(more)}</tr>")
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{text(part.title)}"><table><caption>'
-        f"{text(part.title, 300)}</caption><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    return _table(text(part.title), text(part.title, 300), heads, "".join(rows))
 
 
 def _metric(one: Cell, decimals: int | None, *, best: bool) -> str:
@@ -155,10 +159,7 @@ def runs_table(runs: Sequence[RunPart]) -> str:
         ]
         rows.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    return (
-        '<div class="wide" tabindex="0" role="region" aria-label="Runs"><table><caption>Runs of the deck</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    return _table("Runs", "Runs of the deck", head, "".join(rows))
 
 
 WIDTH = 1000
@@ -279,18 +280,9 @@ def _picture(one: AttemptPart, most: int) -> str:
     history = one.history
     assert history is not None
     place = f"GPU {', '.join(map(str, one.gpus))}" if one.gpus else ""
-    facts = " · ".join(
-        filter(
-            None,
-            [
-                place,
-                "" if one.end else "runs",
-                duration(history.at_s[-1]),
-                "" if one.energy_wh is None else wh_text(one.energy_wh),
-            ],
-        )
-    )
-    strips = "".join(strip for strip in _strips(history, most))
+    parts = (place, "" if one.end else "runs", duration(history.at_s[-1]), _energy(one))
+    facts = " · ".join(filter(None, parts))
+    strips = "".join(_strips(history, most))
     height = 3 * (_STRIP + _GAP)
     label = text(f"GPU use, memory and power of {one.named} over {duration(history.at_s[-1])}")
     kind = "" if one.kind in ("ok", "") else f" <em>{text(one.reason, 80)}</em>"

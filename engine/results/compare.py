@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..text import names_text
 from .difference import Difference
 from .results import Result
-from .table import varying, with_one_spelling
+from .table import refuse_unknown, varying, with_one_spelling
 
 Verdict = Literal["first", "second", "open", "few"]
 """Which of the two is better; open: both may be; few: too few values to say anything."""
@@ -57,10 +57,7 @@ def compare(
     """*over*: params to average over. Raises UsageError for what cannot be compared."""
     everything = with_one_spelling([*first, *second])
     first, second = everything[: len(first)], everything[len(first) :]
-    known = {name for result in everything for name in result.params}
-    for name in over:
-        if name not in known:
-            raise UsageError(f"{name}: no task has this in its matrix; there are {', '.join(sorted(known)) or 'none'}")
+    refuse_unknown(everything, over)
     if both := {result.task for result in first} & {result.task for result in second}:
         raise UsageError(f"{names_text(sorted(both))}: of both sides; each task can be of one")
     params = tuple(name for name in varying(everything) if name not in over and not _apart(first, second, name))

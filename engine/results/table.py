@@ -143,10 +143,7 @@ class Layout:
 def tabulate(results: Sequence[Result], layout: Layout) -> Table:
     """Raises UsageError for params or metrics that no result has, and for cells that mix different tasks."""
     results = with_one_spelling(results)
-    known = {name for result in results for name in result.params}
-    for name in (*layout.over, *layout.rows, *layout.columns):
-        if name not in known:
-            raise UsageError(f"{name}: no task has this in its matrix; there are {', '.join(sorted(known)) or 'none'}")
+    refuse_unknown(results, (*layout.over, *layout.rows, *layout.columns))
     if layout.rows or layout.columns:
         table = _pivot(results, layout)
     elif layout.over:
@@ -155,6 +152,14 @@ def tabulate(results: Sequence[Result], layout: Layout) -> Table:
         table = _plain(results, layout)
     table.best = layout.best
     return _sorted(table, layout.sort)
+
+
+def refuse_unknown(results: Sequence[Result], names: Iterable[str]) -> None:
+    """Raises UsageError for a param that no result has."""
+    known = {name for result in results for name in result.params}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{name}: no task has this in its matrix; there are {', '.join(sorted(known)) or 'none'}")
 
 
 def with_one_spelling(results: Sequence[Result]) -> list[Result]:

@@ -30,9 +30,9 @@ from gpudeck.tui.deck_app import MOST, Toast, Toasts, but_not, came_to_nothing, 
 from gpudeck.tui.drawing import format
 from gpudeck.tui.drawing.filtering import parse as filtering_parse
 from gpudeck.tui.drawing.filtering import subject
-from gpudeck.tui.drawing.format import clock, width_of
-from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
-from gpudeck.tui.drawing.spans import Part, bar, cut, length, pack
+from gpudeck.tui.drawing.format import clock, length, width_of
+from gpudeck.tui.drawing.paragraphs import folded, harmless, links
+from gpudeck.tui.drawing.spans import Part, bar, cut, pack
 from gpudeck.tui.drawing.view import FLAGS, LOOKS, SPARK_CELLS, Moment, cell, gpu_words, plain_text
 from gpudeck.tui.logs import finder as log_finder
 from gpudeck.tui.logs import reader as logs_reader
@@ -74,8 +74,8 @@ from gpudeck.tui.widgets.cluster_pane import OLD_S, height_of
 from gpudeck.tui.widgets.cluster_pane import lines_of as cluster_lines_of
 from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, Contents, chosen, known, measured
 from gpudeck.tui.widgets.columns import lay_out as columns_lay_out
-from gpudeck.tui.widgets.deck_header import DeckHeader, Note, heading, notes, width_of_line
-from gpudeck.tui.widgets.gpu_lines import FOLDED, FULL, SHORT, Drawn, GpuHistory, Layout, Series, Step
+from gpudeck.tui.widgets.deck_header import DeckHeader, Note, heading, notes
+from gpudeck.tui.widgets.gpu_lines import FOLDED, FULL, SHORT, Drawn, GpuHistory, Layout, Series
 from gpudeck.tui.widgets.gpu_lines import lay_out as layout_lay_out
 from gpudeck.tui.widgets.gpu_lines import lines_of as lines_lines_of
 from gpudeck.tui.widgets.gpu_panes import GpuPanes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.inside.tui import Curve, cells, chart, plot
+from tests.inside.tui import Curve, chart, length, plot
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -53,7 +53,7 @@ def test_any_points_fill_the_same_rectangle(
 
 @given(st.lists(FLOATS, min_size=1, max_size=30), st.text(max_size=40), st.integers(10, 200))
 def test_no_line_of_a_chart_is_wider_than_it_may_be(values: list[float], name: str, width: int) -> None:
-    assert max(map(cells, chart(curve(*values, name=name), width))) <= width
+    assert max(map(length, chart(curve(*values, name=name), width))) <= width
 
 
 def test_a_chart_names_least_greatest_and_last_value() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gpudeck.engine.protocol.wire import TaskRow
-from tests.inside.tui import Curve, Known, Left, cells, command_text, folded, git_text, harmless, links
+from tests.inside.tui import Curve, Known, Left, command_text, folded, git_text, harmless, length, links
 from tests.inside.tui import task_lines_lines_of as lines_of
 
 NOW_S = 1_800_000_000.0
@@ -121,7 +121,7 @@ def test_texts_from_outside_harm_nothing_and_stay_in_their_columns(width: int) -
         row(name=HOSTILE, reason=HOSTILE), 2, Left((HOSTILE,), {"git": git, "host": HOSTILE}),
     )  # fmt: skip
     for line in lines_of(known, width, NOW_S):
-        assert cells(line) <= max(width, 36)
+        assert length(line) <= max(width, 36)
         told = "".join(span.text for span in line)
         assert not any(ord(char) < 32 or 127 <= ord(char) < 160 or char == "\u202e" for char in told)
 

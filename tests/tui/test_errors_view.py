@@ -32,7 +32,7 @@ MANY = [oom(1), oom(2), oom(3), failure("eval"), failure("prep", "timeout after 
 
 
 def test_failures_that_differ_in_numbers_and_addresses_alone_are_alike() -> None:
-    assert [(group.kind, group.names) for group in groups_of(MANY)] == [
+    assert [(group.newest.kind, group.names) for group in groups_of(MANY)] == [
         ("oom", ("train-1", "train-2", "train-3")), ("exit", ("eval",)), ("timeout", ("prep",))
     ]  # fmt: skip
 
@@ -86,14 +86,14 @@ async def test_the_group_under_the_cursor_stays_until_it_is_left_though_nothing_
         view.show(groups_of(MANY[3:]), 2)
         await pilot.pause()
         assert view.group is not None
-        assert view.group.kind == "oom"
+        assert view.group.newest.kind == "oom"
         assert any(line.startswith("↻ 3 × out of memory") for line in lines(view))
         view.move(1)
         await pilot.pause()
-        assert view.group.kind == "exit"
+        assert view.group.newest.kind == "exit"
         assert not any("out of memory" in line for line in lines(view))
         view.move(-1)
-        assert view.group.kind == "exit"
+        assert view.group.newest.kind == "exit"
 
 
 async def test_a_page_without_failures_says_so_where_they_would_be() -> None:

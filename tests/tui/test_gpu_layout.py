@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.inside.tui import FOLDED, FULL, SHORT, Layout, Step
+from tests.inside.tui import FOLDED, FULL, SHORT, Layout
 from tests.inside.tui import layout_lay_out as lay_out
 
 
@@ -40,14 +40,15 @@ def test_every_pane_is_found_where_it_is(count: int, width: int, height: int) ->
 @pytest.mark.parametrize(
     ("step", "place", "target"),
     [
-        ("down", 0, 2), ("up", 2, 0), ("left", 1, 0), ("right", 1, 2), ("first", 4, 0), ("last", 0, 4),
+        ("down", 0, 2), ("up", 2, 0), ("gpu_left", 1, 0), ("gpu_right", 1, 2), ("top", 4, 0),
+        ("bottom", 0, 4),
         ("page_down", 0, 4), ("page_up", 4, 0), ("page_down", 3, 4),
     ],
 )  # fmt: skip
-def test_a_step_leads_to_the_pane_that_is_seen_there(step: Step, place: int, target: int) -> None:
+def test_a_step_leads_to_the_pane_that_is_seen_there(step: str, place: int, target: int) -> None:
     assert Layout(5, 2, SHORT, 40).after(place, step, seen_height=2 * SHORT) == target
 
 
-@pytest.mark.parametrize(("step", "place"), [("down", 3), ("down", 4), ("up", 1), ("left", 0), ("right", 4)])
-def test_at_the_border_a_step_stays_where_it_is(step: Step, place: int) -> None:
+@pytest.mark.parametrize(("step", "place"), [("down", 3), ("down", 4), ("up", 1), ("gpu_left", 0), ("gpu_right", 4)])
+def test_at_the_border_a_step_stays_where_it_is(step: str, place: int) -> None:
     assert Layout(5, 2, SHORT, 40).after(place, step, seen_height=2 * SHORT) == place

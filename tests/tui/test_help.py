@@ -52,7 +52,7 @@ def titles(found: Pages) -> list[str]:
 @pytest.mark.parametrize("inside", INSIDE.values(), ids=INSIDE)
 @pytest.mark.parametrize("here", PLACES)
 def test_the_help_has_every_action_and_every_sign(here: Where, inside: tuple[int, int]) -> None:
-    told = lines(pages_of(here, {}, *inside))
+    told = lines(pages_of(here, *inside))
 
     assert sorted(line.action_id for line in told if line.kind == "action") == sorted(BY_ID)
     assert {line.key for line in told if line.kind == "sign"} == {
@@ -62,7 +62,7 @@ def test_the_help_has_every_action_and_every_sign(here: Where, inside: tuple[int
 
 
 def test_at_80x24_the_first_page_has_every_key_of_the_table_and_of_the_deck() -> None:
-    first = pages_of("tasks", {}, *INSIDE["80x24"]).pages[0]
+    first = pages_of("tasks", *INSIDE["80x24"]).pages[0]
 
     there = {line.action_id for column in first for line in column}
     assert {action.id for action in on("tasks", "deck")} <= there
@@ -70,23 +70,23 @@ def test_at_80x24_the_first_page_has_every_key_of_the_table_and_of_the_deck() ->
 
 @pytest.mark.parametrize(("size", "pages"), [("80x24", 3), ("120x40", 2), ("200x60", 1)])
 def test_the_help_fits_few_pages(size: str, pages: int) -> None:
-    assert len(pages_of("tasks", {}, *INSIDE[size]).pages) == pages
+    assert len(pages_of("tasks", *INSIDE[size]).pages) == pages
 
 
 @pytest.mark.parametrize("inside", INSIDE.values(), ids=INSIDE)
 def test_every_column_of_the_help_begins_with_a_title(inside: tuple[int, int]) -> None:
-    found = pages_of("tasks", {}, *inside)
+    found = pages_of("tasks", *inside)
     assert {column[0].kind for page in found.pages for column in page} == {"title"}
 
 
 @pytest.mark.parametrize("here", PLACES)
 def test_the_help_begins_with_the_place_where_one_is(here: Where) -> None:
-    assert titles(pages_of(here, {}, *INSIDE["80x24"]))[0] == PLACES[here]
+    assert titles(pages_of(here, *INSIDE["80x24"]))[0] == PLACES[here]
 
 
 def test_no_column_is_higher_than_its_page_and_no_title_stands_at_its_foot() -> None:
     for height in range(4, 60):
-        found = pages_of("log", {}, 76, height)
+        found = pages_of("log", 76, height)
         columns = [column for page in found.pages for column in page]
         assert max(map(len, columns)) <= height
         assert not [column[-1] for column in columns if column[-1].kind == "title"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.messages import Counts
-from tests.inside.tui import DeckModel, Link, LinkKind, Note, clock, heading, notes, plain, width_of_line
+from tests.inside.tui import DeckModel, Link, LinkKind, Note, clock, heading, length, notes, plain
 from tests.tui.table_rig import NOW_S, deck_of, head_of
 
 COUNTS = Counts(total=300, waiting=20, queued=100, running=8, backoff=1, succeeded=150, cached=5, failed=3, blocked=13)
@@ -173,7 +173,7 @@ def test_tasks_that_nobody_has_measured_make_the_time_left_a_lower_bound() -> No
 )
 def test_any_deck_fits_into_any_width(width: int, name: str, counts: Counts, eta_s: float | None) -> None:
     deck = deck_of((), head=head_of(deck=name, counts=counts, paused=name, eta_s=eta_s, simulated=True))
-    assert max(width_of_line(line) for line in heading(deck, width, NOW_S)) <= max(width, 30)
+    assert max(length(line) for line in heading(deck, width, NOW_S)) <= max(width, 30)
 
 
 def test_notes_are_one_line_each() -> None:

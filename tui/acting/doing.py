@@ -117,7 +117,7 @@ def _refused(verb: str, rows: Sequence[TaskRow]) -> Refusal:
 
 def _asked(title: str, lines: Sequence[str], no: str, yes: Option, request: Request) -> Question:
     """Whether something is to be done or let be."""
-    return Question(title, tuple(lines), (Option("no", no), yes), lambda answer: request if answer == yes.id else None)
+    return Question(title, tuple(lines), (Option("no", no), yes), {yes.id: request}.get)
 
 
 def retry(rows: Sequence[TaskRow]) -> Doing:
@@ -148,21 +148,16 @@ def cancel(rows: Sequence[TaskRow]) -> Doing:
     told = listed(names) if len(names) > 1 else ()
     lines = (*told, f"{len(running)} running, {len(waiting)} not") if len(names) > 1 else ()
 
-    def then(answer: str) -> Request | None:
-        match answer:
-            case "cancel":
-                return _verb("cancel", names, f"{many(names)}: asked to end")
-            case "kill":
-                return _verb("kill", names, f"{many(names)}: killed")
-            case _:
-                return None
-
+    requests = {
+        "cancel": _verb("cancel", names, f"{many(names)}: asked to end"),
+        "kill": _verb("kill", names, f"{many(names)}: killed"),
+    }
     answers = (
         Option("no", "keep running"),
         Option("cancel", "gracefully: stop signal, then time for a checkpoint", "y", grave=True),
         Option("kill", "kill at once", "K", grave=True),
     )
-    return Question(title, lines, answers, then)
+    return Question(title, lines, answers, requests.get)
 
 
 def kill(rows: Sequence[TaskRow]) -> Doing:
@@ -373,15 +368,10 @@ _BY = {"by": "Q on the screen"}
 def stop(active: int) -> Doing:
     """Enter stops neither."""
 
-    def then(answer: str) -> Request | None:
-        match answer:
-            case "engine":
-                return Request("stop", _BY, "the engine ends; its tasks go on")
-            case "tasks":
-                return Request("stop", {"tasks": True, **_BY}, "the tasks are asked to end")
-            case _:
-                return None
-
+    requests = {
+        "engine": Request("stop", _BY, "the engine ends; its tasks go on"),
+        "tasks": Request("stop", {"tasks": True, **_BY}, "the tasks are asked to end"),
+    }
     running = f"{active} running task" + ("" if active == 1 else "s")
     answers = [
         Option("no", "stop nothing"),
@@ -390,31 +380,25 @@ def stop(active: int) -> Doing:
     if active:
         answers.append(Option("tasks", f"the engine and {running}, gracefully", "t", grave=True))
     hint = f"{BY_ID['leave'].shown_key} leaves this screen and stops nothing."
-    return Question("Stop?", (hint,), tuple(answers), then)
+    return Question("Stop?", (hint,), tuple(answers), requests.get)
 
 
 def apply(lines: Sequence[str], digest: str, *, finished: bool, running: bool) -> Question:
     """What has changed in the task file, as `gpudeck apply --dry-run` prints it. *digest*: of that plan, which alone is
     applied. *finished*, *running*: there are changed tasks of that kind."""
 
-    def then(answer: str) -> Request | None:
-        match answer:
-            case "apply":
-                return Request("apply", {"digest": digest}, "applied")
-            case "keep":
-                return Request("apply", {"digest": digest, "finished": "keep"}, "applied, results kept")
-            case "restart":
-                return Request("apply", {"digest": digest, "running": "restart"}, "applied, what runs starts anew")
-            case _:
-                return None
-
+    requests = {
+        "apply": Request("apply", {"digest": digest}, "applied"),
+        "keep": Request("apply", {"digest": digest, "finished": "keep"}, "applied, results kept"),
+        "restart": Request("apply", {"digest": digest, "running": "restart"}, "applied, what runs starts anew"),
+    }
     shown = tuple(line.replace(_KEEP_FLAG, f"[{_KEEP}]") for line in lines)
     answers = [Option("no", "not now"), Option("apply", "apply", "y")]
     if finished:
         answers.append(Option("keep", "apply, keep the results of what has finished", _KEEP))
     if running:
         answers.append(Option("restart", "apply, stop what runs and start it anew", "r", grave=True))
-    return Question("Apply the changed task file?", shown, tuple(answers), then)
+    return Question("Apply the changed task file?", shown, tuple(answers), requests.get)
 
 
 def drain(gpu: GpuRow) -> Doing:

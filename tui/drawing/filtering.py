@@ -10,6 +10,7 @@ from functools import lru_cache
 from ...engine.core.selector import KINDS, Subject, Term, is_glob, parse_term
 from ...engine.protocol.states import PENDING, is_pending
 from ...engine.protocol.wire import TaskRow
+from .view import flags
 
 Uuids = Mapping[int, str]
 """UUIDs of the deck's GPUs by index."""
@@ -117,20 +118,8 @@ def _anywhere(text: str) -> Test:
 
 def states(row: TaskRow) -> list[str]:
     """Its phase and what is flagged beside it."""
-    found: list[str] = [row.state]
-    if is_pending(row):
-        found.append(PENDING)
-    if row.held:
-        found.append("held")
-    if row.changed:
-        found.append("changed")
-    if row.stale:
-        found.append("stale")
-    if row.gone:
-        found.append("gone")
-    if row.left_out:
-        found.append("left-out")
-    return found
+    pending = [PENDING] if is_pending(row) else []
+    return [row.state, *pending, *(flag.replace("_", "-") for flag in flags(row))]
 
 
 def subject(row: TaskRow, uuids: Uuids) -> Subject:

@@ -6,7 +6,7 @@ import math
 import re
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -56,6 +56,11 @@ def _harmless(char: str) -> str:
 def width_of(text: str) -> int:
     """Cells that a clean text takes."""
     return len(text) if text.isascii() else cell_len(text)
+
+
+def length(line: Iterable[tuple[str, *tuple[object, ...]]]) -> int:
+    """Cells that a line of pieces takes, each a clean text and what is said of it."""
+    return sum(width_of(piece[0]) for piece in line)
 
 
 def cut(text: str, width: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from .format import TEXT_CHARS, clean, cut, width_of
+from .format import TEXT_CHARS, clean, cut, length, width_of
 
 Tone = Literal["title", "plain", "strong", "muted", "running", "good", "bad", "warn", "link", "curve"]
 """What a piece of text is, for whoever gives it a colour."""
@@ -77,16 +77,12 @@ def links(name: str, names: Sequence[str], width: int, *, label: int = 11, most:
     return [*lines, tuple(line)]
 
 
-def cells(line: Line) -> int:
-    return sum(width_of(span.text) for span in line)
-
-
 def beside(left: Sequence[Line], right: Sequence[Line], left_width: int) -> list[Line]:
     """Two columns; lines of the left one have at most *left_width* cells."""
     found: list[Line] = []
     for at in range(max(len(left), len(right))):
         first = left[at] if at < len(left) else ()
         second = right[at] if at < len(right) else ()
-        blank = Span(" " * (left_width + GAP - cells(first)))
+        blank = Span(" " * (left_width + GAP - length(first)))
         found.append((*first, blank, *second) if second else first)
     return found

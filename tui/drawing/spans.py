@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
+from .format import length
+
 Span = tuple[str, str]
 """Text, and the name of its style, which the widget that draws it knows."""
 
@@ -22,11 +24,6 @@ class Part:
 
     rank: int
     spans: tuple[Span, ...]
-
-
-def length(spans: Sequence[Span]) -> int:
-    """In cells of the terminal."""
-    return sum(cell_len(text) for text, _ in spans)
 
 
 def cut(spans: Sequence[Span], width: int) -> list[Span]:
@@ -66,6 +63,11 @@ def pack(parts: Sequence[Part], width: int) -> list[Span]:
     for part in kept:
         spans += [("  ", "plain"), *part.spans] if spans else part.spans
     return cut(spans, width)
+
+
+def muted(line: Sequence[Span]) -> list[Span]:
+    """As it was told last, which may no longer be so."""
+    return [(text, style if style in ("track", "rule") else "dim") for text, style in line]
 
 
 def bar(shares: Sequence[tuple[float, str]], width: int) -> list[Span]:

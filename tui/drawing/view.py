@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,6 +95,11 @@ def flags(row: TaskRow) -> list[str]:
     return [name for name in FLAGS if getattr(row, name)]
 
 
+def flag_words(row: TaskRow) -> str:
+    """ "held, gone from the file"."""
+    return ", ".join(FLAGS[name][1] for name in flags(row))
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What a cell depends on beside its row."""
@@ -105,33 +110,30 @@ class Moment:
     """Whether there is room for what the row's metric has been; not where no row has any of it."""
 
 
+_CELLS: Mapping[str, Callable[[TaskRow, int, Moment], Cell]] = {
+    "state": lambda row, width, _: state_cell(row, width),
+    "name": lambda row, width, _: ((cut_middle(clean(row.name), width), _name_tone(row)),),
+    "flags": lambda row, width, _: (("".join(FLAGS[name][0] for name in flags(row))[:width], "warn"),),
+    "progress": lambda row, width, _: progress_cell(row, width),
+    "time": lambda row, _, moment: ((time_text(row, moment.now_s), _tone(row)),),
+    "eta": lambda row, _, moment: eta_cell(row, moment.now_s),
+    "gpu": lambda row, width, _: ((cut(gpu_text(row), width), _tone(row)),),
+    "node": lambda row, width, _: ((cut_middle(node_text(row), width), _tone(row)),),
+    "job": lambda row, width, _: ((cut(clean(row.job), width), "muted"),),
+    "metric": lambda row, width, moment: metric_cell(row, width, sparks=moment.sparks),
+    "reason": lambda row, width, moment: reason_cell(row, width, moment.now_s),
+}
+
+
 def cell(column: str, row: TaskRow, width: int, moment: Moment) -> Cell:
     """At most *width* cells, not padded."""
-    match column:
-        case "state":
-            return state_cell(row, width)
-        case "name":
-            return ((cut_middle(clean(row.name), width), _name_tone(row)),)
-        case "flags":
-            return (("".join(FLAGS[name][0] for name in flags(row))[:width], "warn"),)
-        case "progress":
-            return progress_cell(row, width)
-        case "time":
-            return ((time_text(row, moment.now_s), "plain" if row.state in ACTIVE else "muted"),)
-        case "eta":
-            return eta_cell(row, moment.now_s)
-        case "gpu":
-            return ((cut(gpu_text(row), width), "plain" if row.state in ACTIVE else "muted"),)
-        case "node":
-            return ((cut_middle(node_text(row), width), "plain" if row.state in ACTIVE else "muted"),)
-        case "job":
-            return ((cut(clean(row.job), width), "muted"),)
-        case "metric":
-            return metric_cell(row, width, sparks=moment.sparks)
-        case "reason":
-            return reason_cell(row, width, moment.now_s)
-        case _:
-            return ((cut(own_text(column, row), width), "muted"),)
+    if column in _CELLS:
+        return _CELLS[column](row, width, moment)
+    return ((cut(own_text(column, row), width), "muted"),)
+
+
+def _tone(row: TaskRow) -> Tone:
+    return "plain" if row.state in ACTIVE else "muted"
 
 
 def _name_tone(row: TaskRow) -> Tone:
@@ -236,7 +238,7 @@ def metric_cell(row: TaskRow, width: int, *, sparks: bool) -> Cell:
 def reason_cell(row: TaskRow, width: int, now_s: float) -> Cell:
     """What is flagged, and why it ended so or waits."""
     why = clean(why_text(row, now_s))
-    flagged = ", ".join(FLAGS[name][1] for name in flags(row))
+    flagged = flag_words(row)
     tone: Tone = "bad" if row.state in FAILED else "muted"
     if not flagged:
         return ((_cut_why(row, why, width), tone),)
@@ -253,7 +255,9 @@ def _cut_why(row: TaskRow, why: str, width: int) -> str:
 def why_text(row: TaskRow, now_s: float) -> str:
     """With which values it goes, on which rungs it is, why it is pending or its newest attempt ended so, when the next
     one begins."""
-    return "; ".join(filter(None, (given_text(row), rung_text(row), row.pending, reason_text(row), _again(row, now_s))))
+    return "; ".join(
+        filter(None, (given_text(row), rung_text(row), row.pending, reason_text(row), again_text(row, now_s)))
+    )
 
 
 def rung_text(row: TaskRow) -> str:
@@ -264,31 +268,27 @@ def rung_text(row: TaskRow) -> str:
     )
 
 
-def _again(row: TaskRow, now_s: float) -> str:
+def again_text(row: TaskRow, now_s: float) -> str:
+    """Of one in backoff: "again at 14:02:05"."""
     if row.state != "backoff" or row.held or row.retry_at is None:
         return ""
     return f"again at {clock(row.retry_at, now_s, seconds=True)}"
 
 
+_OWN: Mapping[str, Callable[[TaskRow], str]] = {
+    "attempt": lambda row: str(row.attempt or ""),
+    "entry": lambda row: clean(row.entry),
+    "round": lambda row: str(row.round),
+    "group": lambda row: clean(row.group),
+    "priority": lambda row: str(row.priority or ""),
+    "tags": lambda row: clean(" ".join(row.tags)),
+    "params": lambda row: clean(" ".join(f"{key}={value}" for key, value in row.params.items())),
+}
+
+
 def own_text(column: str, row: TaskRow) -> str:
     """Columns that say what the task file says."""
-    match column:
-        case "attempt":
-            return str(row.attempt) if row.attempt else ""
-        case "entry":
-            return clean(row.entry)
-        case "round":
-            return str(row.round)
-        case "group":
-            return clean(row.group)
-        case "priority":
-            return str(row.priority) if row.priority else ""
-        case "tags":
-            return clean(" ".join(row.tags))
-        case "params":
-            return clean(" ".join(f"{key}={value}" for key, value in row.params.items()))
-        case _:
-            return ""
+    return _OWN[column](row)
 
 
 def plain_text(column: str, row: TaskRow, now_s: float) -> str:

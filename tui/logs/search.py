@@ -6,22 +6,23 @@ import json
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncGenerator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Literal
+
+import msgspec
 
 from ..background import lines_from
 from .finder import Direction
 from .query import Query
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """What the search process has said since it last spoke."""
 
-    after: list[int]
-    before: list[int]
+    after: list[int] = []
+    before: list[int] = []
     """Last line first."""
-    reached: dict[Direction, tuple[int, bool, bool]]
+    reached: dict[Direction, tuple[int, bool, bool]] = {}
     """How far, whether that is over, whether it stopped because there were too many."""
     problem: str = ""
     ended: bool = False
@@ -100,18 +101,11 @@ async def search(path: str, query: Query, origin: int, way: Way = "both") -> Asy
     problem = ""
     try:
         async for line in lines_from("logs.finder", order):
-            told = _told(line)
+            told = msgspec.json.decode(line, type=Told)
             problem = told.problem or problem
             yield told
     except ChildProcessError:
         problem = problem or "it takes too long: another expression may help"
     except OSError as error:
         problem = error.strerror or str(error)
-    yield Told([], [], {}, problem=problem, ended=True)
-
-
-def _told(line: str) -> Told:
-    said = json.loads(line)
-    if "problem" in said:
-        return Told([], [], {}, problem=said["problem"])
-    return Told(said["after"], said["before"], {way: tuple(state) for way, state in said["reached"].items()})
+    yield Told(problem=problem, ended=True)

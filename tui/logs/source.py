@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -104,6 +104,12 @@ def _end_of(attempt: Mapping[str, Any]) -> tuple[str, str]:
             return "failed", f"exit {attempt['exit_code']}"
         case kind:
             return "failed", kind
+
+
+def neighbour(number: int, numbers: Iterable[int], step: int) -> int | None:
+    """The attempt before (-1) or after (1) this one; None: that is the first, or the newest."""
+    others = [other for other in numbers if (other - number) * step > 0]
+    return None if not others else min(others) if step > 0 else max(others)
 
 
 def paged(details: Mapping[str, Any], attempt: int = 0) -> tuple[str, ...]:

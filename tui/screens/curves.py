@@ -374,7 +374,7 @@ class CurvesScreen(PageScreen[CurvesView]):
         self._view = CurvesView(id="curves")
 
     async def load(self) -> None:
-        rows = [row for name in self._names if (row := self.deck.row(name)) is not None]
+        rows = self.deck.rows_of(self._names)
         there, over = [row.name for row in rows], {row.name for row in rows if row.state in ENDED}
         told: list[Mapping[str, Any]] = await self.request(self.OP, tasks=there) if there else []
         known = {member.task: member.curves for member in self._members}

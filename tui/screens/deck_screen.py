@@ -76,7 +76,7 @@ class DeckScreen(Screen[None]):
 
     def _watch_logs(self, *, on: bool) -> None:
         for view in self.query(LogView):
-            view.watching = on
+            view.watch_growth(on)
 
     def _catch_up(self) -> None:
         self._behind = False
@@ -96,8 +96,7 @@ class DeckScreen(Screen[None]):
     def show_keys(self, actions: Iterable[Action]) -> None:
         """In the footer, of these actions those that are not refused here."""
         only_looks = self.deck.link.read_only
-        shown = [action for action in actions if not (only_looks and action.id in CHANGES)]
-        self.query_one(KeyBar).show(shown, dict(self.gpudeck.config.keys))
+        self.query_one(KeyBar).show([action for action in actions if not (only_looks and action.id in CHANGES)])
 
     def targets(self) -> tuple[str, ...]:
         """The tasks that an action is meant for: the marked ones, else the one under the cursor."""

@@ -24,6 +24,7 @@ from ...engine.protocol.wire import TaskRow
 from ..acting.actions import BY_ID, Action, Where, bindings, bindings_of, footer_of, on
 from ..drawing.format import width_of
 from ..drawing.paragraphs import Line, Link, Tone, paragraph
+from ..logs.source import neighbour
 from ..messages import OpenLogs, OpenTask
 from ..model import DeckModel
 from ..widgets.deck_header import DeckHeader
@@ -53,14 +54,10 @@ class DetailView(LineView, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._lines: Sequence[Line] = ()
+        self.lines: Sequence[Line] = ()
+        """As shown last."""
         self._link: Link | None = None
         """Where the cursor is."""
-
-    @property
-    def lines(self) -> Sequence[Line]:
-        """As shown last."""
-        return self._lines
 
     @property
     def columns(self) -> int:
@@ -69,11 +66,11 @@ class DetailView(LineView, inherit_bindings=False):
 
     def show(self, lines: Sequence[Line]) -> None:
         """Instead of what there was. The place stays."""
-        if lines == self._lines:
+        if lines == self.lines:
             return
-        changed = {at for at, (new, old) in enumerate(zip(lines, self._lines, strict=False)) if new != old}
-        resized = len(lines) != len(self._lines)
-        self._lines = lines
+        changed = {at for at, (new, old) in enumerate(zip(lines, self.lines, strict=False)) if new != old}
+        resized = len(lines) != len(self.lines)
+        self.lines = lines
         if resized:
             self.virtual_size = Size(self.columns, len(lines))
             self.refresh()
@@ -120,7 +117,7 @@ class DetailView(LineView, inherit_bindings=False):
     def _links(self) -> list[tuple[int, Link]]:
         """Each one once, with its line."""
         found: dict[Link, int] = {}
-        for at, line in enumerate(self._lines):
+        for at, line in enumerate(self.lines):
             for span in line:
                 if span.link is not None:
                     found.setdefault(span.link, at)
@@ -128,7 +125,7 @@ class DetailView(LineView, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         at, x = event.y + self.scroll_offset.y, event.x - 1
-        for span in self._lines[at] if 0 <= at < len(self._lines) else ():
+        for span in self.lines[at] if 0 <= at < len(self.lines) else ():
             wide = width_of(span.text)
             if 0 <= x < wide and span.link is not None:
                 self._link = span.link
@@ -142,10 +139,10 @@ class DetailView(LineView, inherit_bindings=False):
         width = self.scrollable_content_region.width
         at = y + self.scroll_offset.y
         plain = self._style("plain")
-        if at >= len(self._lines):
+        if at >= len(self.lines):
             return Strip.blank(width, plain)
         pieces = [Segment(" ", plain)]
-        for span in self._lines[at]:
+        for span in self.lines[at]:
             style = self._style(span.tone)
             if span.link is not None and span.link == self._link:
                 style += self._style("cursor")
@@ -175,7 +172,7 @@ class DetailView(LineView, inherit_bindings=False):
         return found
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        text = "\n".join(" " + "".join(span.text for span in line) for line in self._lines)
+        text = "\n".join(" " + "".join(span.text for span in line) for line in self.lines)
         return selection.extract(text), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002
@@ -410,7 +407,8 @@ class Detail(DeckScreen):
         self._step(1)
 
     def _step(self, step: int) -> None:
-        number = self._gathering.attempts.beside(step)
+        attempts = self._gathering.attempts
+        number = neighbour(attempts.number, attempts.numbers, step)
         if number is None:
             self.gpudeck.tell("that is the newest attempt" if step > 0 else "that is the first attempt")
         else:
@@ -430,5 +428,4 @@ def _asked_for(row: TaskRow) -> object:
 
 def _footer() -> list[Action]:
     acts = [BY_ID[name] for name in ("log", "back", "retry", "cancel")]
-    always = [action for action in on("deck") if action.id in ("help", "leave")]
-    return [*acts, *footer_of(on("detail")), BY_ID["copy_command"], *always]
+    return [*acts, *footer_of(on("detail")), BY_ID["copy_command"], BY_ID["help"], BY_ID["leave"]]

@@ -33,7 +33,7 @@ from ..curve_reader import curves_of
 from ..curves import chart
 from ..drawing.format import about, bar, clean, clock, cut, duration, fit, mib, percent, ranges, width_of
 from ..drawing.paragraphs import GAP, Line, Span, Tone, beside, field, harmless, links, paragraph
-from ..drawing.view import FLAGS, gpu_words, look, rung_text
+from ..drawing.view import again_text, flag_words, gpu_words, look, rung_text
 
 _LINES = 20
 KEPT = 50
@@ -105,11 +105,6 @@ class Attempts:
 
     def look_at(self, number: int) -> None:
         self.wanted = 0 if number == self._newest else number
-
-    def beside(self, step: int) -> int | None:
-        """The attempt before (-1) or after (1) the one that is looked at; None: that is the first, or the newest."""
-        others = [number for number in self.numbers if (number - self.number) * step > 0]
-        return None if not others else min(others) if step > 0 else max(others)
 
     @property
     def files(self) -> Files | None:
@@ -383,7 +378,7 @@ def _head(known: Known, width: int, now_s: float) -> list[Line]:
     row = known.row
     state = shown_state(row)
     shown = look(state)
-    flags = ", ".join(FLAGS[flag][1] for flag in FLAGS if getattr(row, flag))
+    flags = flag_words(row)
     tone = _LOOK_TONES.get(shown.tone, "plain")
     first = [Span(f"{shown.glyph} {state}", tone), Span("  "), Span(cut(clean(row.name), width - 16), "strong")]
     lines: list[Line] = [(*first, Span(f"  {flags}", "warn")) if flags else tuple(first)]
@@ -414,8 +409,7 @@ def _facts(known: Known, now_s: float) -> list[str]:
     elif row.duration_s is not None:
         facts.append(f"took {duration(row.duration_s)}")
         facts.append("" if row.ended is None else f"ended {clock(row.ended, now_s)}")
-    if row.state == "backoff" and row.retry_at is not None and not row.held:
-        facts.append(f"again at {clock(row.retry_at, now_s, seconds=True)}")
+    facts.append(again_text(row, now_s))
     return [fact for fact in facts if fact]
 
 

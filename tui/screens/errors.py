@@ -20,7 +20,7 @@ from ...engine.protocol.pages import Failure, Failures
 from ...engine.protocol.words import nodes_text
 from ..acting.actions import bindings, bindings_of
 from ..background import BackgroundReader
-from ..drawing.format import clean, clipped, clock, count, cut, plural, ranges, width_of
+from ..drawing.format import clean, clipped, clock, count, cut, length, plural, ranges, width_of
 from ..drawing.paragraphs import folded
 from ..messages import Acted, FilterTable, OpenLogs, OpenTask
 from ..widgets.line_view import LineView
@@ -56,8 +56,8 @@ def lines_of(
         clipped((("  ", "muted"), (f"{_who(group)}  {_where(group, now_s)}", "muted")), width),
     ]
     if whole:
-        if group.hint:
-            found.append(clipped((("  → ", "hint"), (clean(group.hint), "hint")), width))
+        if hint := group.newest.hint:
+            found.append(clipped((("  → ", "hint"), (clean(hint), "hint")), width))
         shown = ["…"] if digest is None else list(digest[-DIGEST_LINES:]) or ["its log says nothing"]
         found += [clipped((("  │ ", "muted"), (clean(line.expandtabs(4)).rstrip(), "plain")), width) for line in shown]
     return [*found, ()]
@@ -69,7 +69,7 @@ def _reason(group: Alike, width: int, most: int, *, gone: bool) -> list[tuple[Pi
     mark: Piece = (GONE, "muted") if gone else (FAILED, "bad")
     number: Piece = (f"{count(len(group.failures))} × ", "muted" if gone else "count")
     indent = width_of(mark[0] + number[0])
-    parts = folded(clean(group.reason or group.kind) + (": retried" if gone else ""), width - indent)
+    parts = folded(clean(group.newest.reason or group.newest.kind) + (": retried" if gone else ""), width - indent)
     first, *more = [*parts[: most - 1], " ".join(parts[most - 1 :])] if len(parts) > most else parts
     return [
         clipped((mark, number, (first, tone)), width),
@@ -104,7 +104,8 @@ def summary(groups: Sequence[Alike], total: int) -> str:
 
 def filter_for(group: Alike) -> str:
     """What the table is filtered by to show the tasks of a group: what all their reasons have in common."""
-    words = ["state:failed", f"reason:{group.kind}"] if group.kind and " " not in group.kind else ["state:failed"]
+    kind = group.newest.kind
+    words = ["state:failed", f"reason:{kind}"] if kind and " " not in kind else ["state:failed"]
     parts = re.split(r'["#]|\s{2,}', group.gist)
     longest = max((part.strip() for part in parts), key=len, default="")
     return " ".join([*words, f'"{longest}"'] if longest else words)
@@ -244,7 +245,7 @@ class ErrorList(LineView, inherit_bindings=False):
         cursor = self._style("cursor")
         over = Style(bgcolor=cursor.bgcolor, reverse=cursor.reverse or None) if head else Style.null()
         segments = [Segment(text, self._style(tone) + over) for text, tone in pieces]
-        used = sum(width_of(text) for text, _ in pieces)
+        used = length(pieces)
         return Strip([*segments, Segment(" " * (width - used), self._style("plain") + over)], width)
 
     def _info(self) -> str:
@@ -279,15 +280,14 @@ class ErrorsScreen(PageScreen[ErrorList]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._digests: BackgroundReader[Logs, tuple[str, ...]] = BackgroundReader(self, _read, self._renew, kept=_KEPT)
+        self._digests: BackgroundReader[Logs, tuple[str, ...]] = BackgroundReader(
+            self, _read, lambda: self._view.renew(), kept=_KEPT
+        )
         self._view = ErrorList(digest=self._digest, now=self.gpudeck.clocks.wall, id="errors")
 
     def _digest(self, failure: Failure) -> tuple[str, ...] | None:
         """The end of what it wrote; None: not read yet."""
         return self._digests.of((failure.err, failure.log)) if failure.log else ()
-
-    def _renew(self) -> None:
-        self._view.renew()
 
     async def load(self) -> None:
         told = await self.told(Failures)

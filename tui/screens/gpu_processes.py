@@ -45,7 +45,7 @@ def _command(pid: int) -> str:
 class GpuProcesses(ModalScreen[None]):
     """What a GPU's row tells, and the commands, which are looked up in a thread."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "close", "close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", show=False)]
 
     def __init__(self, gpu: GpuRow, look_up: Callable[[Sequence[int]], dict[int, str]] = read_commands) -> None:
         super().__init__()
@@ -68,9 +68,6 @@ class GpuProcesses(ModalScreen[None]):
         commands = await in_thread(lambda: self._look_up(pids))
         if self.is_attached and self.is_running:
             self.query_one("#gpu-processes-table", Static).update(Content(table(self._gpu.processes, commands)))
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
 
 def _title(gpu: GpuRow) -> str:

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from ...engine.protocol.pages import Graph, GraphBarrier, GraphBox
 from ...engine.protocol.states import ACTIVE, DONE, FAILED
 from ..acting.actions import bindings
-from ..drawing.format import bar, clean, count, cut_middle, fit, width_of
+from ..drawing.format import bar, clean, count, cut_middle, fit, length, width_of
 from ..messages import FilterTable
 from ..widgets.line_view import LineView
 from .page import PageScreen
@@ -337,7 +337,7 @@ def _counts(box: GraphBox, width: int) -> list[Run]:
 
 
 def _framed(runs: list[Run], inner: int, side: str, border: Tone) -> list[Run]:
-    used = sum(width_of(text) for text, _ in runs)
+    used = length(runs)
     return [(f"{side} ", border), *runs, (" " * max(0, inner - used), "plain"), (f" {side}", border)]
 
 

@@ -17,7 +17,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from ..acting.actions import Action, Where, on, shown
+from ..acting.actions import BY_ID, Action, Where, on, shown
 from ..deck_app import DeckApp
 from ..drawing.format import fit, width_of
 from ..drawing.paragraphs import folded, harmless
@@ -66,28 +66,21 @@ class Pages:
     """Of a column."""
 
 
-def pages_of(here: Where, changed: Mapping[str, str], width: int, height: int) -> Pages:
-    """As few columns as bring all on one page, else as many as fit; without blank lines where that saves a page.
-    *changed*: the user's keys by action."""
+def pages_of(here: Where, width: int, height: int) -> Pages:
+    """As few columns as bring all on one page, else as many as fit; without blank lines where that saves a page."""
     most = max(1, (width + GAP) // (LEAST_CELLS + GAP))
     for columns in range(1, most):
-        found = _pages(here, changed, width, height, columns, blank=True)
+        found = _pages(here, width, height, columns, blank=True)
         if len(found.pages) == 1:
             return found
-    roomy, close = (_pages(here, changed, width, height, most, blank=blank) for blank in (True, False))
+    roomy, close = (_pages(here, width, height, most, blank=blank) for blank in (True, False))
     return close if len(close.pages) < len(roomy.pages) else roomy
 
 
-def _pages(here: Where, changed: Mapping[str, str], width: int, height: int, columns: int, *, blank: bool) -> Pages:
+def _pages(here: Where, width: int, height: int, columns: int, *, blank: bool) -> Pages:
     cells = (width - GAP * (columns - 1)) // columns
-    flowed = _flow(_sections(here, changed, cells - KEY_CELLS - 1), max(1, height), blank=blank)
+    flowed = _flow(_sections(here, cells - KEY_CELLS - 1), max(1, height), blank=blank)
     return Pages(tuple(tuple(flowed[at : at + columns]) for at in range(0, len(flowed), columns)), cells)
-
-
-def keys_of(action: Action, changed: Mapping[str, str]) -> str:
-    """All keys of an action as people write them."""
-    keys = changed[action.id].split(",") if action.id in changed else action.keys
-    return " ".join(shown(key.strip()) for key in keys)
 
 
 def told_of(action: Action, cells: int) -> str:
@@ -102,14 +95,19 @@ def _order(here: Where) -> Iterable[Where]:
     return dict.fromkeys((here, *(("page",) if here in _PAGES else ()), *(("deck",) if here != "log" else ()), *PLACES))
 
 
-def _sections(here: Where, changed: Mapping[str, str], cells: int) -> list[list[HelpLine]]:
+def _sections(here: Where, cells: int) -> list[list[HelpLine]]:
     found: list[list[HelpLine]] = []
     for place in _order(here):
-        lines = [HelpLine(keys_of(each, changed), told_of(each, cells), "action", each.id) for each in on(place)]
+        lines = [HelpLine(_keys_of(each), told_of(each, cells), "action", each.id) for each in on(place)]
         found.append([HelpLine(text=PLACES[place], kind="title"), *lines])
         if place == "deck":
             found.append(_signs())
     return found
+
+
+def _keys_of(action: Action) -> str:
+    """All of them as people write them."""
+    return " ".join(map(shown, BY_ID[action.id].keys))
 
 
 def _signs() -> list[HelpLine]:
@@ -154,11 +152,10 @@ class Help(ModalScreen[None]):
         Binding("G,end", "turn(99)", show=False),
     ]
 
-    def __init__(self, here: Where, changed: Mapping[str, str], problems: tuple[str, ...] = ()) -> None:
-        """*changed*: keys of the user's configuration by action. *problems*: what in it was passed over."""
+    def __init__(self, here: Where, problems: tuple[str, ...] = ()) -> None:
+        """*problems*: what was passed over in the user's configuration."""
         super().__init__()
         self._here: Where = here
-        self._changed = changed
         self._problems = problems
         self._pages: Sequence[Page] = ()
         self._cells = 0
@@ -181,7 +178,7 @@ class Help(ModalScreen[None]):
         told = self.query_one("#help-problems", Static)
         told.display = bool(problems)
         told.update(Text("\n".join(problems)))
-        found = pages_of(self._here, self._changed, width, height - len(problems))
+        found = pages_of(self._here, width, height - len(problems))
         self._pages, self._cells = found.pages, found.cells
         self.action_turn(0)
 

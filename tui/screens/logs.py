@@ -27,31 +27,7 @@ from ..widgets.waiting import Waiting
 from .deck_screen import DeckScreen
 
 MOST = 4
-
-
-class LogColumns(Horizontal):
-    """Two to four log views; tab goes from one to the next."""
-
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
-        self.views = tuple(LogView(classes="log-column") for _ in range(MOST))
-
-    def compose(self) -> ComposeResult:
-        for view in self.views:
-            view.display = False
-            yield view
-
-    def show(self, sources: Sequence[LogSource]) -> None:
-        """The first four; the others have to wait for their turn."""
-        for index, view in enumerate(self.views):
-            source = sources[index] if index < len(sources) else None
-            view.display = source is not None
-            view.show(source)
-
-    def focus_first(self) -> None:
-        self.views[0].focus()
-
-
+"""So many logs at most stand beside each other; tab goes from one to the next."""
 PERIOD_S = 1.0
 _LEAST_COLUMNS = 40
 """Of one log; with less room they stand below each other."""
@@ -70,6 +46,7 @@ class LogScreen(DeckScreen):
         """*attempt* 0: the newest. *first_error*: begin there."""
         super().__init__()
         self._names = tuple(dict.fromkeys(names))[:MOST]
+        self._views = {name: LogView(classes="log-column") for name in self._names}
         self._left_out = len(set(names)) - len(self._names)
         self._attempts = dict.fromkeys(self._names, attempt)
         """By task, the attempt that was asked for."""
@@ -82,7 +59,9 @@ class LogScreen(DeckScreen):
 
     def compose(self) -> ComposeResult:
         yield Waiting()
-        yield LogColumns(id="logs")
+        for view in self._views.values():
+            view.display = False
+        yield Horizontal(*self._views.values(), id="logs")
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
@@ -101,13 +80,12 @@ class LogScreen(DeckScreen):
                 view.display = True
                 view.show(source)
         if found.get(self._names[0]):
-            self.query_one(LogColumns).focus_first()
+            self._views[self._names[0]].focus()
         if not all(found.get(name) for name in self._names):
             self.query_one(Waiting).begin()
 
     def _show_keys(self) -> None:
-        always = [action for action in on("deck") if action.id in ("help", "leave")]
-        actions = [BY_ID["back"], *footer_of(on("log")), *always]
+        actions = [BY_ID["back"], *footer_of(on("log")), BY_ID["help"], BY_ID["leave"]]
         no_earlier = not self._active.has_earlier
         self.show_keys(action for action in actions if not (no_earlier and action.id == "log_attempt_back"))
 
@@ -116,10 +94,6 @@ class LogScreen(DeckScreen):
 
     def on_resize(self) -> None:
         self.set_class(self.size.width < _LEAST_COLUMNS * len(self._names), "stacked")
-
-    @property
-    def _views(self) -> dict[str, LogView]:
-        return dict(zip(self._names, self.query_one(LogColumns).views, strict=False))
 
     @property
     def _active(self) -> LogView:
@@ -169,7 +143,7 @@ class LogScreen(DeckScreen):
     def _begin(self) -> None:
         """Keys go to a log once there is one."""
         if not any(view.has_focus_within for view in self._views.values()):
-            self.query_one(LogColumns).focus_first()
+            self._views[self._names[0]].focus()
         if self._wants_error:
             self._wants_error = False
             for view in self._views.values():

@@ -72,8 +72,7 @@ class PageScreen(DeckScreen, Generic[View]):
         self._look()
 
     def _show_keys(self) -> None:
-        shown = [action for action in on("deck") if action.id in _SHOWN_ON_PAGES]
-        self.show_keys(footer_of([*on("page", self.PLACE), *shown]))
+        self.show_keys(footer_of([*on("page", self.PLACE), *(BY_ID[each] for each in _SHOWN_ON_PAGES)]))
 
     # -- asking -------------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from textual.strip import Strip
 
 from ...engine.protocol.wire import Cluster, ClusterRow
 from ..acting.actions import bindings_of
-from ..drawing.format import bar, clean, count, cut_middle, duration, width_of
-from ..drawing.spans import Part, Span, cut, pack, pad
+from ..drawing.format import bar, clean, count, cut_middle, duration, length
+from ..drawing.spans import Part, Span, cut, muted, pack, pad
 from .line_view import LineView
 
 Line = list[Span]
@@ -40,7 +40,7 @@ def lines_of(cluster: Cluster | None, width: int, now_s: float, *, told: bool = 
     age_s = 0.0 if trouble else now_s - cluster.at
     lines = _table(cluster, width, age_s)
     if trouble:
-        return [pack(trouble, width), *([_muted(span) for span in line] for line in lines)]
+        return [pack(trouble, width), *map(muted, lines)]
     return lines
 
 
@@ -100,7 +100,7 @@ def _trimmed(line: Line) -> Line:
 def _columned(title: Line, cells: list[Line], before: list[Line], *, right: bool = False) -> list[Line]:
     """One more column behind those of *before*."""
     column = [title, *cells]
-    room = max(sum(width_of(text) for text, _ in cell) for cell in column)
+    room = max(map(length, column))
     padded = [pad(cell, room, right=right) for cell in column]
     return [[*line, ("  ", "plain"), *cell] for line, cell in zip(before, padded, strict=True)] if before else padded
 
@@ -134,11 +134,6 @@ def _bar(row: ClusterRow) -> Line:
     free, total = next(((free, total) for free, total in pairs if free is not None and total), (1, 1))
     taken, rest = bar((total - free) / total, _BAR_CELLS)
     return [(taken, "util"), (rest, "track")]
-
-
-def _muted(span: Span) -> Span:
-    text, style = span
-    return text, style if style == "track" else "dim"
 
 
 _PARTS = ("plain", "dim", "name", "task", "util", "track", "warn", "bad")

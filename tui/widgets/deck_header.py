@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -17,7 +17,7 @@ from ...engine.protocol.wire import DeckHead
 from ...engine.protocol.words import goes_on_text
 from ...engine.text import plural
 from ..acting.actions import BY_ID
-from ..drawing.format import about, clean, clipped, clock, count, cut, duration, percent, width_of
+from ..drawing.format import about, clean, clipped, clock, count, cut, duration, length, percent, width_of
 from ..drawing.paragraphs import folded
 from ..drawing.view import LOOKS, Piece, Tone
 from ..model import DeckModel, Link, LinkKind
@@ -51,10 +51,6 @@ def heading(deck: DeckModel, width: int, now_s: float, *, notes: int = 3) -> lis
     return [_first(deck, head, width, now_s), _second(head, width, now_s), *_noted(deck, width, notes)]
 
 
-def width_of_line(line: Sequence[Piece]) -> int:
-    return sum(width_of(text) for text, _ in line)
-
-
 # -- name, counts, link -----------------------------------------------------------------------------------------------
 
 
@@ -70,7 +66,7 @@ def _first(deck: DeckModel, head: DeckHead, width: int, now_s: float) -> Line:
     counted: Line = []
     for apart, worded in ((_APART, True), (_APART, False), (" ", False)):
         counted = _counts(head.counts, apart, worded=worded)
-        if width_of_line(left) + width_of_line(counted) + width_of_line(link) + 2 <= width:
+        if length(left) + length(counted) + length(link) + 2 <= width:
             break
     return _ends([*left, *counted], link, width)
 
@@ -254,8 +250,8 @@ def _told_in_full(deck: DeckModel, width: int) -> list[Line]:
 
 def _ends(left: Line, right: Line, width: int) -> Line:
     """Both ends of a line; the left one is cut where they do not fit."""
-    line = clipped(left, max(0, width - width_of_line(right) - 1))
-    blank = max(1, width - width_of_line(right) - width_of_line(line))
+    line = clipped(left, max(0, width - length(right) - 1))
+    blank = max(1, width - length(right) - length(line))
     return [*line, (" " * blank, "plain"), *right]
 
 

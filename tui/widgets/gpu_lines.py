@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
 
 from ...engine.protocol.wire import GpuRow
 from ...engine.protocol.words import silent_text
 from ..curves import area
-from ..drawing.format import clean, cut_middle, plural
-from ..drawing.spans import Part, Span, bar, block, cut, length, pack, pad
+from ..drawing.format import clean, cut_middle, length, plural
+from ..drawing.spans import Part, Span, bar, block, cut, muted, pack, pad
 from ..settings import Thresholds
 
 FULL, SHORT, FOLDED = 6, 4, 1
@@ -25,7 +24,8 @@ _SPLIT = 140
 """So wide that one column would be stretched."""
 _TWO_FOLDED_COLUMNS = 160
 
-Step = Literal["up", "down", "left", "right", "first", "last", "page_up", "page_down"]
+STEPS = ("up", "down", "gpu_left", "gpu_right", "top", "bottom", "page_up", "page_down")
+"""Actions of the table that lead from one GPU to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Layout:
         """The first line of a pane."""
         return index // self.columns * self.pane_height
 
-    def after(self, index: int, step: Step, seen_height: int) -> int:
-        """The pane that a step leads to; *seen_height*: lines of which a page is made."""
+    def after(self, index: int, step: str, seen_height: int) -> int:
+        """The pane that one of `STEPS` leads to; *seen_height*: lines of which a page is made."""
         page = max(1, seen_height // self.pane_height) * self.columns
         target = {
-            "up": index - self.columns, "down": index + self.columns, "left": index - 1, "right": index + 1,
-            "first": 0, "last": self.count - 1, "page_up": index - page, "page_down": index + page,
+            "up": index - self.columns, "down": index + self.columns, "gpu_left": index - 1, "gpu_right": index + 1,
+            "top": 0, "bottom": self.count - 1, "page_up": index - page, "page_down": index + page,
         }[step]  # fmt: skip
         if step in ("up", "down") and not 0 <= target < self.count:
             return index
@@ -116,8 +116,8 @@ class GpuHistory:
     """Utilisation and used memory in percent, by the GPU's UUID."""
 
     def __init__(self) -> None:
-        self._util: dict[str, Series] = {}
-        self._memory: dict[str, Series] = {}
+        self._util = defaultdict[str, Series](Series)
+        self._memory = defaultdict[str, Series](Series)
 
     def take(self, gpus: Sequence[GpuRow], at: float) -> None:
         """GPUs that are gone are forgotten; one that is lost or whose readings are stale has a gap."""
@@ -127,8 +127,8 @@ class GpuHistory:
                 del series[uuid]
         for gpu in gpus:
             silent = bool(gpu.lost) or gpu.stale_since is not None
-            self._add(self._util, gpu.uuid, at, None if silent else gpu.util_percent)
-            self._add(self._memory, gpu.uuid, at, None if silent else memory_percent(gpu))
+            self._util[gpu.uuid].add(at, None if silent else gpu.util_percent)
+            self._memory[gpu.uuid].add(at, None if silent else memory_percent(gpu))
 
     def interrupt(self, at: float) -> None:
         """Nobody tells anything: a gap from now on."""
@@ -136,17 +136,10 @@ class GpuHistory:
             series.add(at, None)
 
     def util(self, uuid: str, count: int) -> Sequence[float | None]:
-        return self._last(self._util, uuid, count)
+        return self._util[uuid].last(count)
 
     def memory(self, uuid: str, count: int) -> Sequence[float | None]:
-        return self._last(self._memory, uuid, count)
-
-    def _add(self, into: dict[str, Series], uuid: str, at: float, value: float | None) -> None:
-        into.setdefault(uuid, Series()).add(at, value)
-
-    def _last(self, of: dict[str, Series], uuid: str, count: int) -> Sequence[float | None]:
-        series = of.get(uuid)
-        return () if series is None else series.last(count)
+        return self._memory[uuid].last(count)
 
 
 def memory_percent(gpu: GpuRow) -> float | None:
@@ -352,12 +345,7 @@ class Drawn:
 def lines_of(gpu: GpuRow, height: int, width: int, drawn: Drawn) -> list[Line]:
     """Exactly *height* lines (`FULL`, `SHORT` or `FOLDED`) of at most *width*"""
     lines = [folded(gpu, width, drawn)] if height == FOLDED else _pane(gpu, height, width, drawn)
-    return lines if drawn.told else [[_muted(span) for span in line] for line in lines]
-
-
-def _muted(span: Span) -> Span:
-    text, style = span
-    return text, style if style in ("track", "rule") else "dim"
+    return lines if drawn.told else [muted(line) for line in lines]
 
 
 def _pane(gpu: GpuRow, height: int, width: int, drawn: Drawn) -> list[Line]:
@@ -388,41 +376,32 @@ def _title(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
 
 
 def _util(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
-    room = _Room(width)
-    graph = area(drawn.history.util(gpu.uuid, 2 * room.graph), room.graph)
-    return _measure("util", util_bar(gpu, room.bar), util_text(gpu), (graph, "util-graph"), gpu, room)
+    bar, graph = _shared(width)
+    before = area(drawn.history.util(gpu.uuid, 2 * graph), graph)
+    return _measure("util", util_bar(gpu, bar), util_text(gpu), (before, "util-graph"), gpu, width)
 
 
 def _memory(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
-    room = _Room(width)
-    graph = area(drawn.history.memory(gpu.uuid, 2 * room.graph), room.graph)
+    bar, graph = _shared(width)
+    before = area(drawn.history.memory(gpu.uuid, 2 * graph), graph)
     text = memory_text(gpu, drawn.thresholds)
-    return _measure("mem", memory_bar(gpu, room.bar), text, (graph, "memory-graph"), gpu, room)
+    return _measure("mem", memory_bar(gpu, bar), text, (before, "memory-graph"), gpu, width)
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """How a line shares its width between the bar and what was before; no graph where there is little."""
-
-    width: int
-
-    @property
-    def bar(self) -> int:
-        left = self.width - _LABEL - _VALUE - 1
-        with_graph = min(_MAX_BAR, (left - 1) * 2 // 5)
-        return max(0, with_graph if left - 1 - with_graph >= _MIN_GRAPH else left)
-
-    @property
-    def graph(self) -> int:
-        left = self.width - _LABEL - _VALUE - 2 - self.bar
-        return left if left >= _MIN_GRAPH else 0
+def _shared(width: int) -> tuple[int, int]:
+    """Cells of a line for the bar and for what was before; none for that where there are few."""
+    left = width - _LABEL - _VALUE - 1
+    with_graph = min(_MAX_BAR, (left - 1) * 2 // 5)
+    bar = max(0, with_graph if left - 1 - with_graph >= _MIN_GRAPH else left)
+    graph = left - 1 - bar
+    return bar, graph if graph >= _MIN_GRAPH else 0
 
 
-def _measure(label: str, bar: Sequence[Span], value: Span, graph: Span, gpu: GpuRow, room: _Room) -> Line:
+def _measure(label: str, bar: Sequence[Span], value: Span, graph: Span, gpu: GpuRow, width: int) -> Line:
     if gpu.stale_since is not None:
-        bar, value = [(text, "dim" if style != "track" else style) for text, style in bar], (value[0], "dim")
+        bar, value = muted(bar), (value[0], "dim")
     spans = [(label.ljust(_LABEL), "dim"), *bar, (" ", "plain"), *pad([value], _VALUE, right=True)]
-    return cut([*spans, (" ", "plain"), graph] if room.graph else spans, room.width)
+    return cut([*spans, (" ", "plain"), graph] if graph[0] else spans, width)
 
 
 def _sensors(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
@@ -496,7 +475,7 @@ def _folded_measures(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
         line += [(" ", "plain"), *_right(gpu, "temperature_c", heat, size), (" ", "plain")]
         line += _right(gpu, "power_w", power(gpu, limit=wide), size)
     if gpu.stale_since is not None:
-        line = [(text, style if style == "track" else "dim") for text, style in line]
+        line = muted(line)
     return [*line, ("  ", "plain")]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from ...engine.protocol.wire import GpuRow
 from ..acting.actions import BY_ID, bindings, bindings_of
 from ..drawing.spans import Span, cut
 from ..settings import Thresholds
-from .gpu_lines import FOLDED, Drawn, GpuHistory, Layout, Step, lay_out, lines_of, no_gpus
+from .gpu_lines import FOLDED, STEPS, Drawn, GpuHistory, Layout, lay_out, lines_of, no_gpus
 from .line_view import LineView
 
 _GUTTER = 2
@@ -26,17 +26,6 @@ _STYLES = (
     "plain", "dim", "name", "task", "util", "deck", "mine", "others", "unexplained", "track",
     "rule", "util-graph", "memory-graph", "warn", "bad", "cursor",
 )  # fmt: skip
-_STEPS: Mapping[str, Step] = {
-    "up": "up",
-    "down": "down",
-    "gpu_left": "left",
-    "gpu_right": "right",
-    "top": "first",
-    "bottom": "last",
-    "page_up": "page_up",
-    "page_down": "page_down",
-}
-"""By actions of the table."""
 
 
 class GpuPanes(LineView, inherit_bindings=False):
@@ -48,7 +37,7 @@ class GpuPanes(LineView, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"gpupanes--{name}" for name in _STYLES}
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("gpus"),
-        *bindings_of(*(name for name in _STEPS if BY_ID[name].where == "tasks")),
+        *bindings_of(*(name for name in STEPS if BY_ID[name].where == "tasks")),
     ]
 
     @dataclass
@@ -120,7 +109,7 @@ class GpuPanes(LineView, inherit_bindings=False):
             self._redraw()
             self._reveal()
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: str) -> None:
         if not self._gpus:
             return
         self.select(self._gpus[self._shown.after(self._place(), step, self.size.height)].uuid)
@@ -134,8 +123,8 @@ class GpuPanes(LineView, inherit_bindings=False):
 
     def action_act(self, action_id: str) -> None:
         """Move the cursor, or post what an action of the table means for the GPU under it."""
-        if step := _STEPS.get(action_id):
-            self._step(step)
+        if action_id in STEPS:
+            self._step(action_id)
             return
         if (gpu := self.chosen) is None:
             return

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.app import RenderResult
 from textual.widget import Widget
 
-from ..acting.actions import Action, shown
+from ..acting.actions import BY_ID, Action
 
 _ALWAYS = ("help", "leave")
 
@@ -24,12 +24,10 @@ class KeyBar(Widget):
         super().__init__(id=id)
         self.auto_links = False  # keys and labels have styles of their own
         self._actions: Sequence[Action] = ()
-        self._keys: dict[str, str] = {}
 
-    def show(self, actions: Sequence[Action], keys: dict[str, str]) -> None:
-        """*keys*: those that the user's configuration has changed, by action."""
-        if (list(actions), keys) != (list(self._actions), self._keys):
-            self._actions, self._keys = tuple(actions), keys
+    def show(self, actions: Sequence[Action]) -> None:
+        if actions != self._actions:
+            self._actions = actions
             self.refresh()
 
     def render(self) -> RenderResult:
@@ -38,18 +36,15 @@ class KeyBar(Widget):
         line = Text(no_wrap=True, overflow="ellipsis", end="")
         for action in self._fitting(self.size.width):
             click = Style(meta={"@click": f"screen.act('{action.id}')"})
-            line.append(f" {self._key(action)} ", key_style + click)
+            line.append(f" {BY_ID[action.id].shown_key} ", key_style + click)
             line.append(f"{action.label} ", label_style + click)
         return line
-
-    def _key(self, action: Action) -> str:
-        return shown(self._keys[action.id].split(",")[0]) if action.id in self._keys else action.shown_key
 
     def _fitting(self, width: int) -> list[Action]:
         """The first ones for which there is room; help and leave come before the rest."""
 
         def cells(action: Action) -> int:
-            return len(self._key(action)) + len(action.label) + 3
+            return len(BY_ID[action.id].shown_key) + len(action.label) + 3
 
         left = width - sum(cells(action) for action in self._actions if action.id in _ALWAYS)
         fitting: list[Action] = []

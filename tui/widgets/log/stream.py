@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -212,73 +212,6 @@ class Marks:
     """The line that a search stands on."""
 
 
-@dataclass
-class Paint:
-    """What is drawn at once; styles are looked up once."""
-
-    frame: Frame
-    marks: Marks
-    selected: Selection | None
-    sideways: int
-    """Cells that are scrolled away on the left."""
-    columns: int
-    """For text."""
-    height: int
-    bar: bool
-    nothing: str
-    """What stands there where there are no rows."""
-    base: Style
-    look: Callable[[str], Style]
-    """The style of a part."""
-    selection: Callable[[], Style]
-    """The style of selected text."""
-
-    def __post_init__(self) -> None:
-        self._looks: dict[str, Style] = {}
-        self._thumb = thumb(self.frame, self.height)
-
-    def line(self, y: int) -> Strip:
-        rows, columns, base = self.frame.rows, self.columns, self.base
-        if y < len(rows):
-            pieces = segments(rows[y], base, self._overlays(rows[y], y))
-        elif y == 0:
-            pieces = [Segment(self.nothing, base + self._look("note"))]
-        else:
-            pieces = []
-        drawn = placed(window(pieces, self.sideways, columns, base), self.sideways, y)
-        if self.bar:
-            drawn.append(self._bar_at(y))
-        return Strip(drawn, columns + self.bar)
-
-    def _overlays(self, row: Row, y: int) -> list[Overlay]:
-        marks, found = self.marks, list[Overlay]()
-        end = len(row.text)
-        if row.note:
-            found.append((end - row.note, end, self._look("note")))
-        if row.line == marks.current:
-            found.append((0, end, self._look("current")))
-        elif marks.hits is not None and not marks.needle and row.line in marks.hits:
-            found.append((0, end, self._look("hit-line")))
-        if marks.needle:
-            found += [(first, last, self._look("hit")) for first, last in occurrences(row.text, marks.needle)]
-        if self.selected is not None and (span := self.selected.get_span(y)) is not None:
-            first, last = span
-            found.append((first, end if last == -1 else last, self.selection()))
-        return found
-
-    def _look(self, name: str) -> Style:
-        if name not in self._looks:
-            self._looks[name] = self.look(name)
-        return self._looks[name]
-
-    def _bar_at(self, y: int) -> Segment:
-        first, last = self._thumb
-        if not last:
-            return Segment(" ", self.base)
-        inside = first <= y < last
-        return Segment("┃" if inside else "│", self.base + self._look("thumb" if inside else "bar"))
-
-
 _WHEEL_ROWS = 3
 _SIDEWAYS_CELLS = 8
 
@@ -295,16 +228,11 @@ class LogStream(Widget, can_focus=True):
     sideways: reactive[int] = reactive(0)
     """Cells that are scrolled away on the left, where lines are not wrapped."""
 
+    @dataclass
     class Moved(Message):
         """There is something else to see, or a search has got on."""
 
-        def __init__(self, stream: LogStream) -> None:
-            super().__init__()
-            self.stream = stream
-
-        @property
-        def control(self) -> LogStream:
-            return self.stream
+        stream: LogStream
 
     class _Delivered(Message, bubble=False):
         """A frame lies in the slot."""
@@ -325,7 +253,10 @@ class LogStream(Widget, can_focus=True):
         self._slot: Frame | None = None
         self._watching = True
         self._grabbed = False
-        self._paint: Paint | None = None
+        self._base = Style.null()
+        self._looks: dict[str, Style] = {}
+        """Of parts, looked up once for all lines that are drawn at once, as is the base of them."""
+        self._thumb = (0, 0)
         self.started = False
         """A frame of this path has come."""
         self.held = False
@@ -433,23 +364,51 @@ class LogStream(Widget, can_focus=True):
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        self._paint = Paint(
-            frame=self.frame,
-            marks=self.marks,
-            selected=self._selection,
-            sideways=self.sideways,
-            columns=self._columns,
-            height=self.size.height,
-            bar=self._bar,
-            nothing=self._nothing,
-            base=self.rich_style,
-            look=lambda name: self.get_component_rich_style(f"log-stream--{name}", partial=True),
-            selection=lambda: selected_style(self.screen),
-        )
+        self._base, self._looks = self.rich_style, {}
+        self._thumb = thumb(self.frame, self.size.height)
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        return Strip([]) if self._paint is None else self._paint.line(y)
+        rows, base = self.frame.rows, self._base
+        if y < len(rows):
+            pieces = segments(rows[y], base, self._overlays(rows[y], y))
+        elif y == 0:
+            pieces = [Segment(self._nothing, base + self._look("note"))]
+        else:
+            pieces = []
+        drawn = placed(window(pieces, self.sideways, self._columns, base), self.sideways, y)
+        if self._bar:
+            drawn.append(self._bar_at(y))
+        return Strip(drawn, self.size.width)
+
+    def _overlays(self, row: Row, y: int) -> list[Overlay]:
+        marks, found = self.marks, list[Overlay]()
+        end = len(row.text)
+        if row.note:
+            found.append((end - row.note, end, self._look("note")))
+        if row.line == marks.current:
+            found.append((0, end, self._look("current")))
+        elif marks.hits is not None and not marks.needle and row.line in marks.hits:
+            found.append((0, end, self._look("hit-line")))
+        if marks.needle:
+            found += [(first, last, self._look("hit")) for first, last in occurrences(row.text, marks.needle)]
+        selection = self._selection
+        if selection is not None and (span := selection.get_span(y)) is not None:
+            first, last = span
+            found.append((first, end if last == -1 else last, selected_style(self.screen)))
+        return found
+
+    def _look(self, part: str) -> Style:
+        if part not in self._looks:
+            self._looks[part] = self.get_component_rich_style(f"log-stream--{part}", partial=True)
+        return self._looks[part]
+
+    def _bar_at(self, y: int) -> Segment:
+        first, last = self._thumb
+        if not last:
+            return Segment(" ", self._base)
+        inside = first <= y < last
+        return Segment("┃" if inside else "│", self._base + self._look("thumb" if inside else "bar"))
 
     @property
     def _nothing(self) -> str:

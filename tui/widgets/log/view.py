@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -16,10 +15,10 @@ from textual.reactive import reactive
 from textual.widgets import Input, Static
 
 from ....engine.logs.printable import printable
-from ...acting.actions import BY_ID, bindings
+from ...acting.actions import bindings, bindings_of
 from ...drawing.format import width_of
 from ...logs.reader import GROWTH_S, Move
-from ...logs.source import LogSource
+from ...logs.source import LogSource, neighbour
 from ..filter_bar import LineInput
 from .stream import GAP, LogStream, divider_words, status_words
 
@@ -94,25 +93,21 @@ class LogView(Vertical):
 
     BINDINGS: ClassVar = [
         *bindings("log"),
-        *(
-            Binding(",".join(BY_ID[name].keys), f"act('{name}')", BY_ID[name].label, show=False, id=name)
-            for name in _SHARED
-        ),
+        *bindings_of(*_SHARED),
     ]
 
+    @dataclass
     class AttemptWanted(Message):
         """This other attempt of the task: `show` it."""
 
-        def __init__(self, task: str, attempt: int) -> None:
-            super().__init__()
-            self.task, self.attempt = task, attempt
+        task: str
+        attempt: int
 
+    @dataclass
     class PagerWanted(Message):
         """This file in $PAGER, please."""
 
-        def __init__(self, path: str) -> None:
-            super().__init__()
-            self.path = path
+        path: str
 
     follow: reactive[bool] = reactive(True, init=False)
     wrap: reactive[bool] = reactive(False, init=False)
@@ -242,13 +237,8 @@ class LogView(Vertical):
         shown = self.shown
         return self._active if self._active in shown else shown[0]
 
-    @property
-    def watching(self) -> bool:
-        """Whether growth is looked at; to be switched off while another screen covers this one."""
-        return self._watching
-
-    @watching.setter
-    def watching(self, on: bool) -> None:
+    def watch_growth(self, on: bool) -> None:
+        """Not while another screen covers this one."""
         self._watching = on
         for stream in (self._first, self._second):
             stream.watch_growth(on and stream in self.shown)
@@ -271,7 +261,7 @@ class LogView(Vertical):
         other = others.get(self._label) or next(iter(others.values()), "")
         for stream, path in ((self._first, paths[0][1] if paths else ""), (self._second, other)):
             stream.show(path, running=running, follow=self.follow, wrap=self.wrap, pending=pending)
-        self.watching = self._watching
+        self.watch_growth(self._watching)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -451,11 +441,11 @@ class LogView(Vertical):
         source = self.source
         if source is None:
             return
-        others = [number for number in source.attempts if (number - source.attempt) * step > 0]
-        if others:
-            self.post_message(self.AttemptWanted(source.task, min(others) if step > 0 else max(others)))
-        else:
+        attempt = neighbour(source.attempt, source.attempts, step)
+        if attempt is None:
             self._say("that is the first attempt" if step < 0 else "that is the newest attempt")
+        else:
+            self.post_message(self.AttemptWanted(source.task, attempt))
 
     # -- searching ----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ....engine.protocol.states import ACTIVE, YET_TO_START, shown_state
@@ -33,35 +33,9 @@ def natural(text: str) -> tuple[str | float, ...]:
     return tuple(parts)
 
 
-def sort_key(column: str, row: TaskRow) -> Key:
-    match column:
-        case "state":
-            return look(shown_state(row)).rank
-        case "name":
-            return natural(row.name), row.name
-        case "time":
-            return _time_key(row)
-        case "eta":
-            return row.eta_s if row.state in ACTIVE else None
-        case "gpu":
-            return None if row.state in YET_TO_START else row.gpus or None
-        case "node":
-            return tuple(map(natural, row.nodes)) or None
-        case "job":
-            return natural(row.job) if row.job else None
-        case "metric":
-            found = None if row.state in YET_TO_START else metric(row)
-            return None if found is None or math.isnan(found[1]) else found[1]
-        case "progress":
-            return row.progress if row.state in ACTIVE else None
-        case "attempt":
-            return row.attempt or None
-        case "round" | "priority":
-            return getattr(row, column)
-        case "entry" | "group":
-            return natural(getattr(row, column)) if getattr(row, column) else None
-        case _:
-            return row.index
+def _metric_key(row: TaskRow) -> Key:
+    found = None if row.state in YET_TO_START else metric(row)
+    return None if found is None or math.isnan(found[1]) else found[1]
 
 
 def _time_key(row: TaskRow) -> Key:
@@ -69,6 +43,30 @@ def _time_key(row: TaskRow) -> Key:
     if row.state in ACTIVE:
         return None if row.started is None else (1, -row.started)
     return None if row.duration_s is None or row.state in YET_TO_START else (0, row.duration_s)
+
+
+_KEYS: Mapping[str, Callable[[TaskRow], Key]] = {
+    "state": lambda row: look(shown_state(row)).rank,
+    "name": lambda row: (natural(row.name), row.name),
+    "time": _time_key,
+    "eta": lambda row: row.eta_s if row.state in ACTIVE else None,
+    "gpu": lambda row: None if row.state in YET_TO_START else row.gpus or None,
+    "node": lambda row: tuple(map(natural, row.nodes)) or None,
+    "job": lambda row: natural(row.job) if row.job else None,
+    "metric": _metric_key,
+    "progress": lambda row: row.progress if row.state in ACTIVE else None,
+    "attempt": lambda row: row.attempt or None,
+    "round": lambda row: row.round,
+    "priority": lambda row: row.priority,
+    "entry": lambda row: natural(row.entry) if row.entry else None,
+    "group": lambda row: natural(row.group) if row.group else None,
+    "file": lambda row: row.index,
+}
+
+
+def sort_key(column: str, row: TaskRow) -> Key:
+    """By "file" or what a column sorts by."""
+    return _KEYS[column](row)
 
 
 def _sorted(keys: Mapping[int, Key], *, descending: bool) -> list[int]:

@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from ....engine.protocol.states import ACTIVE
-from ...drawing.format import clean, clipped, count, cut, fit, width_of
+from ...drawing.format import clean, clipped, count, cut, fit, length, width_of
 from ...drawing.view import Cell, Moment, cell, plain_text
 from ..columns import COLUMNS, GUTTER, SORTS, PlacedColumn, lay_out
 from .order import TableState
@@ -67,7 +67,7 @@ def row_line(
 
 def _put(segments: list[Segment], at: int, place: PlacedColumn, cell: Cell, paint: Paint, ground: str) -> int:
     cell = clipped(cell, place.width)
-    taken = sum(width_of(text) for text, _ in cell)
+    taken = length(cell)
     blank = place.x - at + (max(0, place.width - taken) if place.column.right else 0)
     if blank > 0:
         segments.append(Segment(" " * blank, paint.style("plain", ground)))

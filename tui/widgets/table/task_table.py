@@ -41,11 +41,8 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
     DEFAULT_CSS = "TaskTable { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "open", "details")]
 
-    @dataclass
     class CursorMoved(Message):
-        """The cursor is on another task; "": there is none."""
-
-        name: str
+        """The cursor is on another task, or on none."""
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, TaskTable.CursorMoved)
@@ -237,7 +234,7 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
         name, marks = self._told
         self._told = (self.cursor_name, len(self._state.marked))
         if name != self._told[0]:
-            self.post_message(self.CursorMoved(self._told[0]))
+            self.post_message(self.CursorMoved())
         if marks != self._told[1]:
             self._redraw_header()
 
