@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual.events import Key
 from textual.widgets import Button
 
 from tests.fakes.snapshot_deck import ROWS, head, row
@@ -60,6 +61,15 @@ async def test_each_key_asks_for_what_it_says_of_the_task_under_the_cursor() -> 
         await rig.press("tab")
         for keys, verb in ((("D",), "drain"), (("T", "t"), "take")):
             assert await rig.asks(*keys) == [("gpu", {"verb": verb, "gpus": ["GPU-0"]})], keys
+
+
+async def test_keys_typed_in_one_burst_act_on_the_gpu_that_was_under_the_cursor() -> None:
+    async with snapshot_of(MID_RUN) as rig:
+        await rig.press("tab")
+        for key in ("D", "j"):
+            rig.app.post_message(Key(key, key))
+        await rig.until(lambda: bool(rig.client.asked), "the engine is asked")
+        assert rig.client.asked == [("gpu", {"verb": "drain", "gpus": ["GPU-0"]})]
 
 
 async def test_what_was_done_last_is_taken_back_first_and_then_there_is_nothing() -> None:

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from ...engine.errors import DeckError
 from ...engine.protocol.states import ACTIVE
-from ...engine.protocol.wire import TaskRow
+from ...engine.protocol.wire import GpuRow, TaskRow
 from .. import pages
 from ..acting import doing
 from ..acting.actions import BY_ID, CHANGES, Where, bindings, footer_of, on
@@ -371,15 +371,18 @@ class Dashboard(DeckScreen):
         self.gpudeck.copy(self._table.as_text(), f"{len(self._table.shown)} rows")
 
     def do_drain(self) -> None:
-        gpu = self.query_one(GpuPanes).chosen
-        self.gpudeck.do(Refusal("no GPU here") if gpu is None else doing.drain(gpu))
+        self._act_on_gpu("drain", self.query_one(GpuPanes).chosen)
 
     def do_take(self) -> None:
-        gpu = self.query_one(GpuPanes).chosen
-        self.gpudeck.do(Refusal("no GPU here") if gpu is None else doing.take(gpu))
+        self._act_on_gpu("take", self.query_one(GpuPanes).chosen)
 
     def on_gpu_panes_acted(self, message: GpuPanes.Acted) -> None:
-        self.act(message.action)
+        """The GPU is the one under the cursor when the key came: keys typed behind it have moved that on by now."""
+        self._act_on_gpu(message.action, message.gpu)
+
+    def _act_on_gpu(self, action: str, gpu: GpuRow | None) -> None:
+        act = doing.drain if action == "drain" else doing.take
+        self.gpudeck.do(Refusal("no GPU here") if gpu is None else act(gpu))
 
     def on_gpu_panes_open_processes(self, message: GpuPanes.OpenProcesses) -> None:
         self.gpudeck.push_screen(pages.page("gpu_processes", message.gpu))
