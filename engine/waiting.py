@@ -88,7 +88,7 @@ def _wait(place: Place, connection: Connection, selectors: Sequence[str], deadli
         )
         open_ = [row for row in rows if may_change(row, ended=picture.head.ended)]
         if not open_:
-            with suppress(UsageError):  # an engine of an older gpudeck knows no such request
+            with suppress(Gone, UsageError):  # it has ended, all written; or, an older one, knows no such request
                 connection.request("written")
             return Waited(rows, "settled")
         if picture.head.spent and all(row.state in ("waiting", "queued", "backoff") for row in open_):
