@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from ..adapters.processes.terminal import is_on_terminal
 from ..core.attempts import is_done
 from ..core.deck import Deck
 from ..core.effects import Examine
@@ -303,6 +304,8 @@ def examine(
         return judge_outputs(spec, exit_code, attempt.started_wall, before, success_wall)
     if exit_code is None and signal is None:
         return Outcome("lost", detail="its exit code could not be learned")
+    if is_on_terminal(spec.work.command):  # what failed in a session long ago is not why it ended
+        return classify((), (), exit_code=exit_code, signal=signal, oom_killed=oom_killed)
     end = tails(paths.err, paths.out)
     return classify(
         end.err, end.out, exit_code=exit_code, signal=signal, oom_killed=oom_killed, root=end.root, ranks=end.ranks

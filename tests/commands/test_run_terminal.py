@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.commands.commands_rig import Commanded, Typed, typed
-from tests.commands.run_rig import ONE, state_of, until_run
+from tests.commands.run_rig import ONE, runs_of, state_of, until_run
 from tests.e2e.decks import until
 
 pytestmark = pytest.mark.terminal
@@ -29,6 +29,16 @@ def test_what_is_typed_goes_to_the_command_on_its_gpu_and_its_exit_code_comes_ba
         terminal.type("exit 7\n")
         assert terminal.finish() == 7
     assert "gpu=02" in deck.command("logs", "--queue", "sh").out
+
+
+def test_what_failed_in_a_session_is_not_why_it_ended(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo 'OSError: [Errno 98] Address alr''eady in use'", "Address already in use")
+        terminal.type("exit 7\n")
+        assert terminal.finish() == 7
+    until_run(deck, "sh", "failed")
+    row = runs_of(deck)["sh"]
+    assert (row["reason"], row["attempt"]) == ("exit 7", 1)
 
 
 def test_ctrl_c_is_for_what_runs_there(deck: Commanded) -> None:

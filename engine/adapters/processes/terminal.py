@@ -48,9 +48,17 @@ def folder_of(state: str, task: str) -> str:
     return os.path.join(state, "terminals", blake2b(task.encode(), digest_size=8).hexdigest())
 
 
+_MODULE = ("-I", "-m", "gpudeck.engine.adapters.processes.terminal")
+
+
 def command_of(state: str, words: Sequence[str]) -> list[str]:
     """What runs *words* on a terminal."""
-    return [sys.executable, "-I", "-m", "gpudeck.engine.adapters.processes.terminal", state, "--", *words]
+    return [sys.executable, *_MODULE, state, "--", *words]
+
+
+def is_on_terminal(command: str | Sequence[str]) -> bool:
+    """Whether `command_of` has made it: what it writes is a person's session."""
+    return tuple(command[1:4]) == _MODULE
 
 
 def sit_down(state: str, task: str) -> socket.socket:
