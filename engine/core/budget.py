@@ -5,11 +5,14 @@ from __future__ import annotations
 from .deck import Deck, Task
 from .phases import Attempt
 
+_EXACT_S = 0.01
+"""Times are floats: what ran for an hour may have run for a hair less."""
+
 
 def spent_budget(deck: Deck, at: float) -> str:
     """Why the budget lets nothing more start; "" while it does."""
     budget = deck.settings.budget
-    if budget.gpu_hours is not None and used_gpu_s(deck, at) >= budget.gpu_hours * 3600:
+    if budget.gpu_hours is not None and used_gpu_s(deck, at) + _EXACT_S >= budget.gpu_hours * 3600:
         return f"the budget of {budget.gpu_hours:g} GPU hours is used up (gpu_hours)"
     if budget.until is not None and deck.wall_ahead and budget.until.next(0.0) <= at + deck.wall_ahead:
         return f"the budget was until {budget.until}"

@@ -21,7 +21,7 @@ DECK = """
 async def used_up(desk: Desk) -> None:
     await desk.start()
     await desk.until_state("t-1", "running")
-    await desk.later(3601)  # a float may lack the last bit of a second
+    await desk.later(3600)
     await desk.ends("t-1")
     assert desk.state("t-2") == "queued"
 
