@@ -116,7 +116,10 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """One line for a mistake instead of the whole usage."""
+    """One line for a mistake instead of the whole usage; help that cannot be written fails."""
+
+    def print_help(self, file: Any = None) -> None:
+        print(self.format_help(), end="", file=file, flush=True)
 
     def error(self, message: str) -> None:  # type: ignore[override]
         file = "; -f names the task file" if message.startswith("unrecognized") and message.endswith(".toml") else ""

@@ -18,11 +18,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     _open_standard_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] in (["--version"], ["-V"]):
-        from .. import __version__
-
-        print(f"gpudeck {__version__}")
-        return 0
     if "_ARGCOMPLETE" in os.environ:
         return _complete()
     from ..engine.errors import DeckError, EngineUnavailableError, threads_needed
@@ -30,6 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     command = None
     try:
+        if arguments[:1] in (["--version"], ["-V"]):
+            from .. import __version__
+
+            print(f"gpudeck {__version__}", flush=True)
+            return 0
         from .arguments import parse
         from .dispatch import run_command
         from .verbs import DECK
@@ -98,9 +98,9 @@ def _open_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    for name, number in (("stdout", 1), ("stderr", 2)):
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
 
 
 if __name__ == "__main__":

@@ -43,6 +43,16 @@ def write_atomic(
         sync_dir(os.path.dirname(path))
 
 
+def write_named(path: str, content: bytes) -> None:
+    """Write a file that a user has named: of a link what it leads to is replaced, a device or a pipe gets the content.
+    Raises OSError."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.write(content)
+    else:
+        write_atomic(os.path.realpath(path), content, durable=False)
+
+
 def take_after(fd: int, path: str) -> None:
     """Owner and mode as the file at *path* has them; the owner as far as this user may give it. Raises OSError."""
     told = os.stat(path)

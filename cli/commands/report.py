@@ -6,7 +6,7 @@ import os
 import sys
 import webbrowser
 
-from ...engine.atomic import write_atomic
+from ...engine.atomic import write_named
 from ...engine.client.files import task_file
 from ...engine.client.place import say
 from ...engine.command import Command
@@ -78,7 +78,7 @@ def _write(path: str, content: bytes) -> None:
     if os.path.isdir(path):
         raise UsageError(f"-o {path}: this is a folder, name a file in it")
     try:
-        write_atomic(path, content, durable=False)
+        write_named(path, content)
     except FileNotFoundError:
         raise UsageError(f"-o {path}: its folder does not exist") from None
     except OSError as error:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 
-from ..atomic import write_atomic
+from ..atomic import write_named
 from ..errors import UsageError
 from ..protocol.messages import DeckOpened, Message, RunFinished, SummaryRow, TaskEnded, TaskSettled, TaskStarted
 from ..protocol.states import DONE, FAILED
@@ -55,7 +55,7 @@ class JunitFile:
         self._written = True
         document = "".join(junit_xml(self._deck, self._rows.values(), self._wall_s, self._began_wall, self._energy_wh))
         try:
-            write_atomic(self._path, document.encode())
+            write_named(self._path, document.encode())
         except OSError as error:
             self.error = f"cannot write the JUnit file {self._path}: {error.strerror or error}"
 

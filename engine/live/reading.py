@@ -22,6 +22,7 @@ from ..decks.options import decode, has_selection
 from ..decks.selection import standing_after, with_newcomers, with_running
 from ..errors import UsageError
 from ..ports import GpuInfo
+from ..results.settings import one_spelling
 from ..taskfile.options import RunOptions
 from ..taskfile.source import Source, digest_of, read_source
 from .change import under
@@ -47,8 +48,16 @@ Given = tuple[TaskSpec, TaskSpec]
 
 
 def refuse_clashes(tasks: Sequence[TaskSpec], names: Collection[str]) -> None:
-    """Raises UsageError where one of *names* does the work of another task of the file, or writes its outputs."""
+    """Raises UsageError where one of *names* does the work of another task of the file, is of the same setting, or
+    writes its outputs."""
     works, outputs = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    settings = dict(
+        zip(
+            (spec.name for spec in tasks),
+            one_spelling({**spec.params, **dict(spec.given)} for spec in tasks),
+            strict=True,
+        )
+    )
     for spec in tasks:
         works[spec.fingerprint].append(spec.name)
         for path in spec.outputs:
@@ -58,7 +67,10 @@ def refuse_clashes(tasks: Sequence[TaskSpec], names: Collection[str]) -> None:
             continue
         for other in works[spec.fingerprint]:
             if other != spec.name:
-                raise UsageError(f"{spec.name}: with these values it does the same as {other}")
+                raise UsageError(f"{spec.name}: with these values it would do the same as {other}")
+        for other in tasks:
+            if other.entry == spec.entry and other is not spec and settings[other.name] == settings[spec.name]:
+                raise UsageError(f"{spec.name}: with these values it would be the same setting as {other.name}")
         for path in spec.outputs:
             for other in outputs[path]:
                 if other != spec.name:

@@ -145,7 +145,10 @@ async def test_a_result_of_other_values_counts_and_is_told_as_one(desk: Desk) ->
 async def test_what_would_do_the_work_of_another_task_or_write_its_outputs_is_refused(desk: Desk) -> None:
     assert await desk.run() == 1
     refused = await desk.command("retry", "-y", "t-64", "--set", "bs=32")
-    assert (refused.code, "t-64: with these values it does the same as t-32" in refused.err) == (2, True)
+    assert (refused.code, "t-64: with these values it would do the same as t-32" in refused.err) == (2, True)
+    for same in ("bs=32", "bs=32.0", "bs=3.2e1"):
+        refused = await desk.command("retry", "-y", "t-64", "--set", same)
+        assert (refused.code, "t-64: with these values it would" in refused.err) == (2, True)
     assert desk.started.count("t-64") == 2
 
 
