@@ -91,4 +91,8 @@ def agreed(question: str, *, yes: bool) -> bool:
 def says_yes(question: str) -> bool:
     """Ask on the terminal, which the caller knows to be there; only "y" and "yes" are one."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    try:
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+    except KeyboardInterrupt:
+        print("\nnothing was done", file=sys.stderr)
+        raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -173,7 +172,7 @@ def succeeded(results: Sequence[Result], *, others: bool = True) -> list[Result]
     if left_out := [result for result in results if not result.done]:
         tasks, them = ("1 task that has", "it") if len(left_out) == 1 else (f"{len(left_out)} tasks that have", "them")
         more = f"; --all counts {them}" if others else ""
-        print(f"left out: {tasks} not succeeded ({states_text(left_out)}){more}", file=sys.stderr)
+        say(f"left out: {tasks} not succeeded ({states_text(left_out)}){more}")
     if not done:
         more = ": --all counts what the others have reported" if others else ""
         raise UsageError(f"no task has succeeded yet{more}")

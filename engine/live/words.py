@@ -4,7 +4,7 @@ change for `apply --dry-run`."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..text import field_text
 from .plan import NEW_WORK, Change, FilePlan, name_of
@@ -27,7 +27,7 @@ _KINDS = (
 _MEANS = {
     "added": "start when they can",
     "changed_waiting": "start as the file says now",
-    "changed_finished": "run again, unless their results are kept (--keep)",
+    "changed_finished": "run again from the beginning, unless their results are kept (--keep)",
     "changed_running": "end as they were started, then are changed",
     "gone_waiting": "do not start",
     "gone_finished": "count for nothing any more; logs and results stay",
@@ -41,8 +41,10 @@ _GONE = ("gone_finished", "gone_running")
 
 
 def summary(plan: FilePlan) -> str:
-    """ "3 added, 1 changed (running), 2 gone": one line; "" for a plan without changes."""
-    parts = [f"{len(getattr(plan, key))} {words}" for key, words in _KINDS if getattr(plan, key)]
+    """ "3 added; 1 changed, running; 2 renamed": one line; "" for a plan without changes."""
+    parts = [f"{len(items)} {words}" for _, words, items in _kinds(plan)]
+    if plan.renamed:
+        parts.append(f"{len(plan.renamed)} renamed")
     if plan.settings_now or plan.settings_later:
         names = [change.name for change in (*plan.settings_now, *plan.settings_later)]
         parts.append(f"[deck] {', '.join(names)}")
@@ -65,12 +67,8 @@ def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str
     """The whole plan, a line for each kind of change. *keep*: finished tasks keep their results."""
     means = {**_MEANS, "changed_finished": _KEPT} if keep else _MEANS
     found: list[str] = []
-    new, old = ({pair[place] for pair in plan.renamed} for place in (0, 1))
-    for key, words in _KINDS:
-        apart = new if key in NEW_WORK else old if key in _GONE else ()
-        items = [item for item in getattr(plan, key) if name_of(item) not in apart]
-        if items:
-            found += [f"{words:<21} {_names(items, named)}: they {means[key]}", *_example(items)]
+    for key, words, items in _kinds(plan):
+        found += [f"{words:<21} {_names(items, named)}: they {means[key]}", *_example(items)]
     if plan.renamed:
         texts = [f"{name} (was {other})" for name, other in plan.renamed]
         same = _names(texts, named)
@@ -83,6 +81,15 @@ def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str
     if plan.reordered:
         found.append("the tasks stand in another order: the queue follows it")
     return found or ["nothing changes"]
+
+
+def _kinds(plan: FilePlan) -> Iterator[tuple[str, str, Sequence[Change | str]]]:
+    """The changes by kind, those that a new name of the same work explains left out."""
+    new, old = ({pair[place] for pair in plan.renamed} for place in (0, 1))
+    for key, words in _KINDS:
+        apart = new if key in NEW_WORK else old if key in _GONE else ()
+        if items := [item for item in getattr(plan, key) if name_of(item) not in apart]:
+            yield key, words, items
 
 
 def _names(items: Sequence[Change | str], named: int) -> str:

@@ -506,7 +506,7 @@ async def test_apply_keep_keeps_the_results_of_finished_tasks_that_the_edit_chan
     await desk.until_state("good", "succeeded")
     desk.write(BETTER)
     dry = (await desk.command("apply", "--dry-run")).out
-    assert "good (command): they run again, unless their results are kept (--keep)" in dry
+    assert "good (command): they run again from the beginning, unless their results are kept (--keep)" in dry
     dry = (await desk.command("apply", "--dry-run", "--keep")).out
     assert "good (command): they keep their results" in dry
     done = await desk.command("apply", "--keep", "-y")

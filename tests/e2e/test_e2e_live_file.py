@@ -69,7 +69,7 @@ def test_a_new_name_for_what_runs_is_not_started_beside_it_unasked(deck: Deck, g
     work = "read _ <gate; echo a >> ran"
     engine = begun(deck, AUTO + task("a", work), "a")
     save(deck, AUTO + task("a", "echo other >> ran") + task("renamed", work))
-    engine.note("1 added; 1 changed, running; this is not done unasked")
+    engine.note("1 changed, running; 1 renamed; this is not done unasked")
     assert apply(deck)["applied"] is not None
     gate.let()
     assert engine.finish().code == 0
@@ -80,7 +80,7 @@ def test_two_that_swap_their_commands_while_one_runs_are_not_changed_unasked(dec
     one, other = "read _ <gate; echo one >> ran", "echo other >> ran"
     engine = begun(deck, AUTO + task("a", one) + task("b", other, 'needs = ["a"]'), "a")
     save(deck, AUTO + task("a", other) + task("b", one, "gpus = 2"))
-    engine.note("1 changed, not started; 1 changed, running; this is not done unasked")
+    engine.note("1 changed, running; 1 renamed; this is not done unasked")
     told = "b (was a): what was done, or runs, under the other name counts"
     assert any(told in line for line in apply(deck, dry_run=True)["lines"])
     assert apply(deck)["applied"] is not None

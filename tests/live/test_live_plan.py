@@ -50,7 +50,9 @@ def test_the_same_file_changes_nothing():
 
 def test_the_line_of_finished_tasks_names_the_flag_that_keeps_their_results():
     plan = plan_of(deck_file(spec("a")), deck_file(spec("a", fingerprint="new")), finished=("a",))
-    assert words.lines(plan)[0].endswith("a (command): they run again, unless their results are kept (--keep)")
+    assert words.lines(plan)[0].endswith(
+        "a (command): they run again from the beginning, unless their results are kept (--keep)"
+    )
     kept = "a (command): they keep their results: these count as what the file says"
     assert words.lines(plan, keep=True)[0].endswith(kept)
 
