@@ -222,6 +222,8 @@ async def test_an_empty_table_says_which_filter_emptied_it() -> None:
         app.table.set_filter('"no such"')
         assert 'no task matches ""no such"": esc clears' in lines(app)[2]
         assert app.table.cursor_name == ""
+        app.table.set_filter("sate:failed")
+        assert 'no task matches "sate:failed"; did you mean state:failed? esc clears' in lines(app)[2]
 
 
 async def test_a_deck_without_tasks_says_so() -> None:

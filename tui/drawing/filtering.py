@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ...engine.core.selector import KINDS, Subject, Term, is_glob, parse_term
+from ...engine.errors import UsageError
 from ...engine.protocol.states import PENDING, is_pending
 from ...engine.protocol.wire import TaskRow
 from .view import flags
@@ -40,6 +41,19 @@ def parse(text: str) -> Filter:
     globs = [test for test, is_name in found if is_name]
     tests = [test for test, is_name in found if not is_name]
     return Filter(text.strip(), (*tests, *([_any(globs)] if globs else ())))
+
+
+def meant(text: str) -> str:
+    """The selector that a word, searched for as text, was meant to be: "did you mean state:failed?"."""
+    for word in text.split():
+        kind, colon, value = word.removeprefix("-").partition(":")
+        if colon and value and kind not in KINDS:
+            try:
+                parse_term(word)
+            except UsageError as error:
+                said = str(error).partition("did you mean ")[2]
+                return f"did you mean {said}" if said else ""
+    return ""
 
 
 def _test(match: re.Match[str]) -> tuple[Test, bool] | None:

@@ -9,6 +9,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from ....engine.protocol.states import ACTIVE
+from ...drawing.filtering import meant
 from ...drawing.format import clean, clipped, count, cut, fit, length, width_of
 from ...drawing.view import Cell, Moment, cell, plain_text
 from ..columns import COLUMNS, GUTTER, SORTS, PlacedColumn, lay_out
@@ -203,5 +204,7 @@ class TableLines:
     def _why_empty(self) -> str:
         deck = self._state.deck
         if deck.rows:
-            return f'no task matches "{clean(self._state.order.filter.text)}": esc clears'
+            text = self._state.order.filter.text
+            hint = f"; {clean(found)}" if (found := meant(text)) else ":"
+            return f'no task matches "{clean(text)}"{hint} esc clears'
         return "the deck has no tasks" if deck.whole else ""
