@@ -273,7 +273,7 @@ class Deck:
         from .serve.offline import tasks_meant
 
         offline = open_offline(self._place.path, self._place.options, self._place.environ)
-        tasks, records = tasks_meant(offline, select), Records(offline.logs, offline.deck)
+        tasks, records = tasks_meant(offline, select), Records(offline.logs, offline.deck, offline.file.vars)
         known = metrics_of(records, tasks)
         asked = [Asked.of(word) for word in metrics] or [Asked(name, None) for name in known]
         if any(isinstance(task.phase, FINAL) for task in tasks):

@@ -32,7 +32,7 @@ def run(command: Command) -> int:
     for word, tasks in zip(command.words, sides, strict=True):
         if not tasks:
             raise UsageError(f"no task is {word} now")
-    records, everything = Records(offline.logs, offline.deck), [*sides[0], *sides[1]]
+    records, everything = Records(offline.logs, offline.deck, offline.file.vars), [*sides[0], *sides[1]]
     asked = asked_metrics(given.get("metric") or (), metrics_of(records, everything))
     first, second = (results_of(records, tasks, asked) for tasks in sides)
     done = {result.task for result in succeeded([*first, *second], others=False)}

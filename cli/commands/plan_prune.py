@@ -17,7 +17,7 @@ from ...engine.text import columns_of, names_text, plural
 def show(found: OfflineDeck, *, as_json: bool) -> int:
     """Print it. Nothing is started or changed. Raises UsageError."""
     tasks = [task for task in found.deck.tasks if task.selected and not task.gone]
-    records = Records(found.logs, found.deck)
+    records = Records(found.logs, found.deck, found.file.vars)
     replays = replay(tasks, records)
     if not replays:
         raise UsageError(f"--prune: no task has a rule: {_rule_for(tasks, records)}")

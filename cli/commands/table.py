@@ -40,7 +40,7 @@ def run(command: Command) -> int:
     rows, columns = given.get("rows") or (), given.get("columns") or ()
     offline = opened(command)
     tasks = tasks_meant(offline, command.words)
-    records = Records(offline.logs, offline.deck)
+    records = Records(offline.logs, offline.deck, offline.file.vars)
     known = metrics_of(records, tasks)
     more = "" if metrics or form != "md" else _not_kept(records, tasks, known)
     if more and not known:

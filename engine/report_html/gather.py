@@ -168,7 +168,7 @@ _MOST_PICTURES = 12
 def gather(offline: OfflineDeck) -> Report:
     """Reads two small files for each attempt, and logs of failures."""
     deck, now = offline.deck, host.SystemClock().now().wall_s
-    reader, records = Attempts(offline), Records(offline.logs, offline.deck)
+    reader, records = Attempts(offline), Records(offline.logs, offline.deck, offline.file.vars)
     attempts = list(reader.all())
     names = metrics_of(records, deck.tasks)
     results = results_of(records, deck.tasks, [Asked(name, None) for name in names])

@@ -87,7 +87,9 @@ class Records:
     """attempt-N.json of tasks, by the newest attempt that succeeded, else the newest; each read once. Of work that was
     done under another name it is the attempt that did it."""
 
-    def __init__(self, logs: LogFolder, deck: Deck) -> None:
+    def __init__(self, logs: LogFolder, deck: Deck, variables: Mapping[str, str]) -> None:
+        """*variables*: [vars] of the file, which those have that no retry has given another value."""
+        self.variables = variables
         self._logs = logs
         self._deck = deck
         self._records: dict[str, tuple[AttemptKey, dict[str, Any]]] = {}
@@ -214,10 +216,13 @@ class Records:
 
 def results_of(records: Records, tasks: Iterable[Task], asked: Sequence[Asked]) -> list[Result]:
     """A result for each task. Reads logs and metrics files where attempt-N.json does not tell."""
-    found: list[Result] = []
+    tasks, found = list(tasks), list[Result]()
+    retried = {name for task in tasks for name in records.given(task)}
+    of_file = {name: value for name, value in records.variables.items() if name in retried}
     for task in tasks:
         values, given, state = _values(records, task, asked), records.given(task), records.state(task)
         params, done = {**task.spec.params, **given}, state in _DONE
+        params |= {name: value for name, value in of_file.items() if name not in params}
         otherwise = otherwise_text(records.of(task))
         found.append(Result(task.name, task.spec.entry, params, state, done, values, frozenset(given), otherwise))
     return found

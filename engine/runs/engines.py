@@ -130,7 +130,7 @@ class Engines:
                     for _ in connection.messages(TAKE_S):
                         pass
                 raise Gone("it has made way for one with these GPUs")
-            whose, stops = ("your queue", "`gpudeck stop --queue` ends it, or it")
+            whose, stops = ("your queue", "`gpudeck stop --queue` ends it, and what runs goes on; or it")
             if self._home.kind != QUEUE:
                 whose, stops = "the trials here", "it"
             raise EngineUnavailableError(

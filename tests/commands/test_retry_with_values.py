@@ -137,6 +137,7 @@ async def test_a_result_of_other_values_counts_and_is_told_as_one(desk: Desk) ->
     await desk.run()
     assert (len(desk.started), (await desk.row("t-64"))["changed"]) == (started, False)
     assert "| t-64 | 48  | 0.2 |    7 |" in (await desk.command("table", "t-64")).out
+    assert "| t-32 | 32  | 0.1 |" in (await desk.command("table")).out
     assert "with bs=48 lr=0.2" in (await desk.command("show", "t-64")).out
     assert "t-64 (bs=48 lr=0.2)" in (await desk.command("start")).err
 
