@@ -51,26 +51,23 @@ def refuse_clashes(tasks: Sequence[TaskSpec], names: Collection[str]) -> None:
     """Raises UsageError where one of *names* does the work of another task of the file, is of the same setting, or
     writes its outputs."""
     works, outputs = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    settings = dict(
-        zip(
-            (spec.name for spec in tasks),
-            one_spelling({**spec.params, **dict(spec.given)} for spec in tasks),
-            strict=True,
-        )
-    )
-    for spec in tasks:
+    settings = defaultdict[object, list[str]](list)
+    params = one_spelling({**spec.params, **dict(spec.given)} for spec in tasks)
+    setting_of = [(spec.entry, frozenset(each.items())) for spec, each in zip(tasks, params, strict=True)]
+    for spec, setting in zip(tasks, setting_of, strict=True):
         works[spec.fingerprint].append(spec.name)
+        settings[setting].append(spec.name)
         for path in spec.outputs:
             outputs[path].append(spec.name)
-    for spec in tasks:
+    for spec, setting in zip(tasks, setting_of, strict=True):
         if spec.name not in names or not spec.given:
             continue
         for other in works[spec.fingerprint]:
             if other != spec.name:
                 raise UsageError(f"{spec.name}: with these values it would do the same as {other}")
-        for other in tasks:
-            if other.entry == spec.entry and other is not spec and settings[other.name] == settings[spec.name]:
-                raise UsageError(f"{spec.name}: with these values it would be the same setting as {other.name}")
+        for other in settings[setting]:
+            if other != spec.name:
+                raise UsageError(f"{spec.name}: with these values it would be the same setting as {other}")
         for path in spec.outputs:
             for other in outputs[path]:
                 if other != spec.name:

@@ -43,7 +43,7 @@ def parse(text: str) -> Filter:
     return Filter(text.strip(), (*tests, *([_any(globs)] if globs else ())))
 
 
-def meant(text: str) -> str:
+def misspelt(text: str) -> str:
     """The selector that a word, searched for as text, was meant to be: "did you mean state:failed?"."""
     for word in text.split():
         kind, colon, value = word.removeprefix("-").partition(":")

@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from ....engine.protocol.states import ACTIVE
-from ...drawing.filtering import meant
+from ...drawing.filtering import misspelt
 from ...drawing.format import clean, clipped, count, cut, fit, length, width_of
 from ...drawing.view import Cell, Moment, cell, plain_text
 from ..columns import COLUMNS, GUTTER, SORTS, PlacedColumn, lay_out
@@ -205,6 +205,6 @@ class TableLines:
         deck = self._state.deck
         if deck.rows:
             text = self._state.order.filter.text
-            hint = f"; {clean(found)}" if (found := meant(text)) else ":"
+            hint = f"; {clean(found)}" if (found := misspelt(text)) else ":"
             return f'no task matches "{clean(text)}"{hint} esc clears'
         return "the deck has no tasks" if deck.whole else ""
