@@ -16,6 +16,7 @@ from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 from textual.widgets import Input
 
+from ..engine.protocol.wire import Ready
 from . import pages
 from .acting.actions import BY_ID, use_keys
 from .deck_app import Client, Clocks, DeckApp
@@ -141,13 +142,13 @@ class GpudeckApp(DeckApp):
                 self.deck.link = news
                 self._differ(frozenset())
             else:
-                self._differ(self.deck.fold(news))
+                self._differ(self.deck.fold(news), at_once=isinstance(news, Ready))
 
-    def _differ(self, rows: frozenset[int] | None) -> None:
-        """Draw these, soon. A picture that has taken the place of another one is drawn before anybody looks at its
-        rows."""
+    def _differ(self, rows: frozenset[int] | None, *, at_once: bool = False) -> None:
+        """Draw these, soon. A picture that is whole now is drawn before anybody looks at its rows, or a key that has
+        waited for it moves through them."""
         self._undrawn = None if rows is None or self._undrawn is None else self._undrawn | rows
-        if rows is None and self.deck.whole:
+        if at_once:
             self._draw()
         elif self._drawing is None:
             wait_s = self._drawn_at + self.config.refresh_s - time.monotonic()
