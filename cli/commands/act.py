@@ -103,7 +103,7 @@ def _run(command: Command) -> int:
         names = [row.name for row in chosen]
         told.env = masked_env(more.get("env", {}).items())
         if verb == "retry" and not more["set"]:
-            told.edited(_edited(LiveLook(connection), chosen, env=bool(more["env"])))
+            told.edited(_edited(LiveLook(connection), chosen, env=bool(more["env"]), fresh=more["fresh"]))
         if more.get("set"):
             told.will_be(connection.request(verb, tasks=names, **more, dry_run=True)["given"])
         undo.pop_all()
@@ -224,13 +224,17 @@ def _behind(command: Command, look: Look, chosen: Sequence[TaskRow]) -> list[str
     return [name for name in dict.fromkeys(needed_by) if name not in named]
 
 
-def _edited(look: Look, chosen: Sequence[TaskRow], *, env: bool) -> dict[str, tuple[str, str]]:
+def _edited(look: Look, chosen: Sequence[TaskRow], *, env: bool, fresh: bool) -> dict[str, tuple[str, str]]:
     """By task, what its newest attempt has run and what the next one runs, where the file says another command now, or
     it gets another environment (*env*)."""
-    tasks = [look.details(row.name) for row in [row for row in chosen if row.changed or env][:_LISTED]]
-    now = {task["name"]: command_text(task["command"]) for task in tasks}
-    ran = {task["name"]: ran_otherwise(task) or (now[task["name"]] if env else "") for task in tasks}
-    return {name: (before, now[name]) for name, before in ran.items() if before}
+    found: dict[str, tuple[str, str]] = {}
+    for task in [look.details(row.name) for row in [row for row in chosen if row.changed or env][:_LISTED]]:
+        command = command_text(task["command"])
+        before = ran_otherwise(task) or (command if env else "")
+        if before:
+            resume = None if fresh else task["resume"]
+            found[task["name"]] = (before, command_text(resume or task["anew"]))
+    return found
 
 
 def _question(command: Command, rows: Sequence[TaskRow], behind: Sequence[str]) -> str:

@@ -314,6 +314,14 @@ class Planner:
         masked = masked_command(hidden[0] if isinstance(command, str) else hidden)
         return masked if isinstance(masked, str) else tuple(masked)
 
+    def going_on(self, task: Task) -> Command | None:
+        """What its next attempt executes to go on from where one before came to; None: it begins anew, as `command`
+        says. Looks for what that left."""
+        resume = task.spec.resume
+        if resume is None or not task.goes_on or task.attempt() is not None or not _is_there(resume.when):
+            return None
+        return self.command(task, replace(task.spec, work=Work(resume.command, task.spec.work.env)))
+
     def launcher(self, task: Task) -> ShownLaunch | None:
         """What starts the command; None: nothing does, it is executed itself."""
         plan = self._newest(task)

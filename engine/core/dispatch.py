@@ -170,8 +170,7 @@ def start(turn: Turn, placement: Placement) -> None:
         timeout_rung=timeout_rung,
     )
     turn.record(fact)
-    unfinished = task.unfinished == task.spec.fingerprint and not task.again.fresh
-    may_resume = task.spec.resume is not None and unfinished
+    may_resume = task.spec.resume is not None and task.goes_on
     turn.do(
         Launch(
             task.name, number, token, placement.gpus, rung, may_resume, task.again.env, card_mib, task.revoked > 0,

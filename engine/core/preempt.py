@@ -103,8 +103,7 @@ def work_lost_s(task: Task, attempt: Attempt, changed_wall: float | None, wall: 
         return None
     if changed_wall >= attempt.wall:
         return max(0.0, wall - changed_wall)
-    resumed = task.unfinished == task.spec.fingerprint and not task.again.fresh
-    return max(0.0, wall - attempt.wall) if resumed else None
+    return max(0.0, wall - attempt.wall) if task.goes_on else None
 
 
 def offer(deck: Deck, lost_s: Mapping[str, float], *, whole: bool) -> Offer:

@@ -117,6 +117,11 @@ class Task:
         return self.spec.name
 
     @property
+    def goes_on(self) -> bool:
+        """Its next attempt may begin where one before came to, as what that left is there."""
+        return self.unfinished == self.spec.fingerprint and not self.again.fresh
+
+    @property
     def written_spec(self) -> TaskSpec:
         """As the file had it when the attempt that lasts began; without one, as it has it now. Rungs are left out."""
         attempt = self.attempt()

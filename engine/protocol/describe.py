@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..text import pairs_text
+from ..text import command_text, pairs_text
 
 Field = tuple[str, str]
 """A label, and what stands behind it."""
@@ -14,6 +14,7 @@ Field = tuple[str, str]
 def task_fields(task: Mapping[str, Any]) -> list[Field]:
     """What a task is, without what is empty; its command, its environment and the tasks that it waits for apart."""
     own, counts = task["priority"], task["effective_priority"]
+    resume = task.get("resume")
     memory = f"  ({task['gpu_memory']})" if task.get("gpu_memory") else ""
     fields = (
         ("entry", task["entry"] + (f"  (line {task['line']})" if task["line"] else "")),
@@ -26,6 +27,7 @@ def task_fields(task: Mapping[str, Any]) -> list[Field]:
         ("priority", f"{own}, counts as {counts} because of what waits for it" if own != counts else str(own or "")),
         ("retries", f"{task['retries_used']} of {task['retries']} used" if task["retries"] else ""),
         ("retried", _retried(task)),
+        ("goes on", f"with {command_text(resume)}" if resume not in (None, task["command"]) else ""),
         ("outputs", ", ".join(task["outputs"])),
     )
     return [(label, text) for label, text in fields if text]

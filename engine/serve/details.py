@@ -137,6 +137,10 @@ class TaskDetails:
     """Of the container that it runs in; empty: in none."""
     container: str = ""
     """What runs that."""
+    anew: Command = ()
+    """What an attempt executes that begins from the beginning."""
+    resume: Command | None = None
+    """What its next attempt executes to go on from where one before came to; None: it begins anew."""
     given: Mapping[str, str] = field(default_factory=dict[str, str])
     """What `retry --set` has put in the place of the file's values."""
     vars: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -191,6 +195,8 @@ def details_of(
         gpu_memory=memory_in_words(deck, task),
         image=spec.extras.image,
         container=planner.container(spec),
+        anew=planner.command(task, spec),
+        resume=planner.going_on(task),
         given=dict(spec.given),
         vars=_variables(spec, variables, hide),
     )

@@ -76,6 +76,29 @@ async def test_other_variables_of_the_environment_are_told_beside_the_commands(d
     assert (told["command"], told["env"]) == ("train 48 0.1", {"X": "2"})
 
 
+RESUMING = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "t"
+    command = ["train"]
+    resume_command = ["train", "--resume"]
+"""
+
+
+@at_desk(RESUMING, {"t": 3})
+async def test_what_goes_on_from_a_checkpoint_is_told_with_the_command_that_will_run(desk: Desk) -> None:
+    assert await desk.run() == 1
+    assert "goes on   with train --resume" in (await desk.command("show", "t")).out
+    done = await desk.command("retry", "t", "--env", "X=1")
+    assert done.out.splitlines()[:2] == ["t: train", "now: X=1 train --resume"]
+    assert list(desk.order("t").argv) == ["train", "--resume"]
+    await desk.until_state("t", "failed")
+    done = await desk.command("retry", "t", "--env", "X=1", "--fresh")
+    assert done.out.splitlines()[:2] == ["t: train --resume", "now: X=1 train"]
+    assert list(desk.order("t").argv) == ["train"]
+
+
 @at_desk(SWEEP, ENDS)
 async def test_variables_of_the_environment_stay_told_with_the_attempts_that_had_them(desk: Desk) -> None:
     assert await desk.run() == 1
