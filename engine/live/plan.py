@@ -10,7 +10,7 @@ from ..core.deck import Deck, Task
 from ..core.marks import is_of_other_work
 from ..core.phases import ACTIVE, FINAL, Cached, Phase, Succeeded
 from ..core.spec import SET_AT_START, DeckFile, DeckSettings, Policy, TaskSpec, alike
-from ..text import command_text, duration, mib_text
+from ..text import command_text, duration, mib_text, pairs_text
 
 IN_PLACE = frozenset(
     (
@@ -78,6 +78,8 @@ class FilePlan:
     """Of those above: a task, and under which name its work was done, or runs, so that it counts for it."""
     named_in_it: tuple[tuple[str, str], ...] = ()
     """The same where it counts for nothing, for the command has the name in it ({task})."""
+    given_gone: tuple[tuple[str, str], ...] = ()
+    """Tasks that go, and the values that retries have given them (name=value …), which go with them."""
 
     def __bool__(self) -> bool:
         return any(getattr(self, one.name) for one in fields(self)[2:])
@@ -98,6 +100,7 @@ def make_plan(deck: Deck, old: DeckFile, new: DeckFile, digest: str, settings_la
         settings_later=later,
         renamed=_renamed(deck, new, [name_of(item) for key in NEW_WORK for item in found.lists.get(key, ())]),
         named_in_it=_named_in_it(deck, new, found.lists),
+        given_gone=_given_gone(deck, {spec.name for spec in new.tasks}),
         reordered=names != sorted(names, key=lambda name: deck.by_name[name].index),
         **{name: tuple(items) for name, items in found.lists.items()},  # pyright: ignore[reportArgumentType]
     )
@@ -135,6 +138,12 @@ def _named_in_it(deck: Deck, new: DeckFile, lists: Mapping[str, Sequence[Change 
     added = {name_of(item) for item in lists.get("added", ())} if before else ()
     works = ((spec.name, _unnamed(spec)) for spec in new.tasks if spec.name in added)
     return tuple((name, before[work].pop()) for name, work in works if before.get(work))
+
+
+def _given_gone(deck: Deck, names: set[str]) -> tuple[tuple[str, str], ...]:
+    """*names*: of the file as it is now."""
+    gone = (task.spec for task in deck.tasks if task.spec.given and not task.gone and task.name not in names)
+    return tuple((spec.name, pairs_text(dict(spec.given))) for spec in gone)
 
 
 def _unnamed(spec: TaskSpec) -> str:

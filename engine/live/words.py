@@ -76,6 +76,9 @@ def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str
     if plan.named_in_it:
         texts = [f"{name} (was {other})" for name, other in plan.named_in_it]
         found.append(f"{'other work':<21} {_names(texts, named)}: the command has the name in it, so it starts anew")
+    if plan.given_gone:
+        texts = [f"{name} ({values})" for name, values in plan.given_gone]
+        found.append(f"{'values of a retry':<21} {_names(texts, named)}: they go with the task; another has the file's")
     found += [_setting(change, "now") for change in plan.settings_now]
     found += [_setting(change, "when the deck is opened again") for change in plan.settings_later]
     if plan.reordered:

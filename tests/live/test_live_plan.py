@@ -63,6 +63,12 @@ def test_a_new_name_that_the_command_has_in_it_is_told_to_start_anew():
     assert "b-1 (was a-1), b-2 (was a-2): the command has the name in it, so it starts anew" in words.lines(plan)[-1]
 
 
+def test_values_of_a_retry_that_go_with_a_task_are_told():
+    old = deck_file(spec("a", given=(("lr", "5"),)), spec("b", given=(("lr", "6"),)))
+    lines = words.lines(plan_of(old, deck_file(spec("c"), *old.tasks[1:]), finished=("a", "b")))
+    assert "values of a retry     a (lr=5): they go with the task; another has the file's" in lines
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
