@@ -44,7 +44,8 @@ def _plant(folder: str, words: str) -> int:
         with plant():
             seed, error = noticed(folder, every=SLURM_EVERY if name in ON_CLUSTER else 1)
         missed += error is None
-        print(f"{name}: " + (f"world {seed}: {error}" if error else f"not noticed in {seed} worlds"), flush=True)
+        told = f"not noticed in {seed} worlds" if error is None else f"world {seed}: {_in_words(error)}"
+        print(f"{name}: {told}", flush=True)
     return missed
 
 
@@ -72,13 +73,21 @@ def _share(args: argparse.Namespace, folder: str, share: int, of: int) -> tuple[
         world, error = world_of(seed, folder)
         if args.runs == 1:
             print("\n".join(world.box.trace))
-            traceback.print_exception(error)
+            if error is not None:
+                traceback.print_exception(error)
         if args.doublecheck and error is None and world_of(seed, folder)[0].box.trace != world.box.trace:
             error = AssertionError("the same seed gave another run")
         if error is not None:
             failed += 1
-            print(f"world {seed}: {type(error).__name__}: {error}", flush=True)
+            print(f"world {seed}: {_in_words(error)}", flush=True)
     return runs, failed
+
+
+def _in_words(error: BaseException) -> str:
+    """What broke; of an assertion without words the line that asks."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f"{os.path.basename(frame.filename)}:{frame.lineno}: {frame.line}" for frame in last)
+    return f"{type(error).__name__}: {error}" if str(error) else f"{type(error).__name__}: {where}"
 
 
 if __name__ == "__main__":

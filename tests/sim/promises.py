@@ -164,7 +164,10 @@ def at_begin(box: Simulated, facts: list[Fact], new: Process) -> None:
 
 
 def _start_of(new: Process, facts: list[Fact]) -> AttemptStarting:
-    return next(fact for fact in reversed(facts) if isinstance(fact, AttemptStarting) and fact.token == new.token)
+    for fact in reversed(facts):
+        if isinstance(fact, AttemptStarting) and fact.token == new.token:
+            return fact
+    raise Broken(f"{_name(new)} begins, and the journal has nothing of it")
 
 
 def _tokens_before(new: Process, facts: list[Fact]) -> set[str]:
