@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
@@ -36,6 +36,8 @@ _REST_S = 0.5
 """After this the other screens are loaded."""
 _LEAST_S = 0.005
 """The shortest timer."""
+_PANES: Mapping[str, str] = {"gpus": "on a GPU", "log": "in a log"}
+"""Where on the first screen a key does something, by `Action.where`."""
 STYLES = ("app", "table", "gpu_panes", "log_view", "pages", "detail")
 
 
@@ -212,7 +214,12 @@ class GpudeckApp(DeckApp):
     def _miss(self, key: str) -> None:
         """A key that does something elsewhere must not seem to be broken."""
         action = next((each for each in BY_ID.values() if key in each.keys), None)
-        if action is not None and isinstance(self.screen, DeckScreen) and not isinstance(self.screen, Dashboard):
+        if action is None or not isinstance(self.screen, DeckScreen):
+            return
+        if isinstance(self.screen, Dashboard):
+            if pane := _PANES.get(action.where):
+                self.tell(f"{action.label}: only {pane}; {BY_ID['next_pane'].shown_key} goes to the next pane")
+        else:
             back = f"; {BY_ID['back'].shown_key} goes back" if action.where in ("tasks", "panes", "gpus") else ""
             self.tell(f"{action.label}: not on this page{back}")
 

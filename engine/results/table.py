@@ -163,9 +163,10 @@ def refuse_unknown(results: Sequence[Result], names: Iterable[str]) -> None:
 
 
 def with_one_spelling(results: Sequence[Result]) -> list[Result]:
-    """Numbers that are equal are one setting."""
-    params = one_spelling(result.params for result in results)
-    return [replace(result, params=of) for result, of in zip(results, params, strict=True)]
+    """Numbers that are equal are one setting, as the file writes it where one of them is the file's."""
+    order = sorted(range(len(results)), key=lambda at: bool(results[at].given))
+    params = dict(zip(order, one_spelling(results[at].params for at in order), strict=True))
+    return [replace(result, params=params[at]) for at, result in enumerate(results)]
 
 
 def varying(results: Sequence[Result]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,12 @@ def test_each_task_is_a_row_with_the_params_that_differ() -> None:
     assert table.heads == ("task", "lr")
     assert texts(table) == [("train-0.1-big", "0.1"), ("train-0.2-big", "0.2")]
     assert means(table) == [[0.5], [None]]
+
+
+def test_a_number_is_written_as_the_file_writes_it_whatever_a_retry_before_it_wrote() -> None:
+    retried = replace(result("lr=1e-1 seed=1", 0.5), given=frozenset({"lr"}))
+    table = tabulate([retried, result("lr=0.1 seed=2", 0.5), result("lr=0.2 seed=2")], ACC)
+    assert [row[table.heads.index("lr")] for row in texts(table)] == ["0.1", "0.1", "0.2"]
 
 
 def test_states_are_shown_where_not_all_succeeded() -> None:

@@ -68,6 +68,12 @@ async def test_a_key_that_does_nothing_on_a_page_says_so() -> None:
         await rig.until_told("filter: not on this page; esc goes back")
 
 
+async def test_a_key_of_another_pane_says_where_it_does_something() -> None:
+    async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
+        await rig.press("D")
+        await rig.until_told("drain: only on a GPU; tab goes to the next pane")
+
+
 async def test_capital_r_on_the_errors_asks_what_to_retry() -> None:
     async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
         await goes(rig, ("e", ErrorsScreen))
