@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from typing import cast
 
@@ -41,7 +41,7 @@ def entry_like(source: Source, file: DeckFile, like: str, values: Mapping[str, s
         elif key in file.vars:
             entry = _with_var(entry, key, text)
         else:
-            _set_key(entry, key, text)
+            _set_key(entry, key, text, (*axes, *file.vars))
     made: Table = {"name": entry.pop("name"), "command": entry.pop("command", "")}
     if axes:
         made["matrix"] = axes
@@ -86,10 +86,11 @@ def _typed(text: str) -> object:
     return value if isinstance(value, (bool, int, float)) and as_text(value) == text else text
 
 
-def _set_key(entry: Table, key: str, text: str) -> None:
+def _set_key(entry: Table, key: str, text: str, variables: Iterable[str] = ()) -> None:
+    """*variables*: what it may have been meant to be, too."""
     table, _, inner = key.partition(".")
     if table not in TASK:
-        hint = did_you_mean(table, list(TASK))
+        hint = did_you_mean(table, [*variables, *TASK])
         raise UsageError(
             f"--set {key}: neither the matrix of the task, nor [vars], nor the keys of a task have it"
             + (f": {hint}" if hint else "")

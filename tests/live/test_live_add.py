@@ -98,6 +98,7 @@ def test_keys_of_a_task_may_be_set(path: Path):
     [
         (Addition(like="train-0.50-sim"), "did you mean train-0.50-sym"),
         (Addition(like="train-0.50-sym", values={"gpu": "1"}), "did you mean gpus"),
+        (Addition(like="train-0.50-sym", values={"rat": "1"}), "did you mean rate"),
         (Addition(["x"], values={"gpus": "-1"}), "gpus must be at least 0"),
         (Addition(["x"], name="a b"), "a space"),
         (Addition(["x"], like="train-0.50-sym"), "either a command"),
