@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -148,8 +148,9 @@ class DeckClient:
     """Follows a deck's engine with `news`, and asks it meanwhile. One that has vanished is replaced; after a goodbye
     none is started unasked, but one that another shell starts is followed."""
 
-    def __init__(self, place: Place, *, takeover: bool = False) -> None:
-        self._said: list[str] = []
+    def __init__(self, place: Place, *, takeover: bool = False, said: Sequence[str] = ()) -> None:
+        """*said*: lines that were told before there was a screen, for its users, too."""
+        self._said = list(said)
         """Lines that a command would have printed beside its output."""
         self._place = replace(place, tell=self._said.append)
         self._takeover = takeover

@@ -9,9 +9,10 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from ..engine.client.place import Place
+from ..engine.client.place import NO_FILE, Place
 from ..engine.command import Command
 from ..engine.errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
+from ..engine.hints import Hints
 from ..engine.taskfile.options import RunOptions
 from .client import DeckClient
 from .web.environment import is_tab, without_tab
@@ -49,7 +50,8 @@ def open_screen(command: Command) -> int:
 
         client: DeckClient = ReadOnlyClient(place)
     else:
-        client = DeckClient(place, takeover=command.flag("takeover"))
+        unasked = place.hints.queue and not Hints.of(command).queue
+        client = DeckClient(place, takeover=command.flag("takeover"), said=(NO_FILE,) if unasked else ())
     opening = client.open()
     from .settings import load  # the engine is being reached meanwhile
     from .terminal import Terminal

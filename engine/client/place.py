@@ -21,6 +21,8 @@ from .attach import attach, attach_or_start, has_engine, running_alone
 from .connection import Connection, Gone
 from .files import queue_file, task_file
 
+NO_FILE = "no tasks.toml here or above: this is your queue of single commands"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -42,7 +44,7 @@ class Place:
         path = os.path.abspath(task_file(command))
         hints = Hints.of(command)
         if path == queue_file() and not hints.queue:
-            say("no tasks.toml here or above: this is your queue of single commands")
+            say(NO_FILE)
             hints = replace(hints, file="", queue=True)  # of what is about a deck as a whole it is not meant unsaid
         return cls(path, command.options(), os.environ, command.flag("as_root"), hints=hints)
 
