@@ -108,7 +108,7 @@ def _command(dice: Dice) -> str:
             "table",
             "plan",
             "clean --keep-last 1 -y",
-            f"add --name {dice.choice(NAMES[8:])} -- sh work.sh {dice.choice(('finish_0', 'hold&&finish_0'))}",
+            f"add -f tasks.toml --name {dice.choice(NAMES[8:])} -- sh work.sh {dice.choice(('finish_0', 'hold&&finish_0'))}",
         )
     )
     return f"command {words}"
