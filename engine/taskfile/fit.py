@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import cast
 
 from ..core.gpu_names import gpus_by_type, means
@@ -178,8 +179,8 @@ def _only(number: int, *, among_ids: bool) -> str:
 
 
 def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
-    """Lines about tasks that do the same work, write the same file, crowd their GPUs, or are pruned by a metric that
-    they have not."""
+    """Lines about tasks that do the same work, write the same file, crowd their GPUs, are pruned by a metric that they
+    have not, or have one that can find no number."""
     found = Problems(shown)
     works: dict[tuple[object, ...], TaskSpec] = {}
     outputs: dict[str, TaskSpec] = {}
@@ -188,7 +189,7 @@ def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
         first = works.setdefault((task.fingerprint, task.cwd, *processes), task)
         if first is not task:
             found.add(task.line, f"does the same as {_where(first)}: same command and environment", where=_where(task))
-        for words in filter(None, (_crowded(task), _unread(task))):
+        for words in filter(None, (_crowded(task), _unread(task), _numberless(task))):
             found.add(task.line, words, where=_where(task))
         for path in task.outputs:
             other = outputs.setdefault(path, task)
@@ -211,6 +212,26 @@ def _unread(task: TaskSpec) -> str:
     if prune is None or not names or prune.name in names:
         return ""
     return f"is pruned by {prune.name}, and its metrics are {', '.join(names)}: only a ::gpudeck line can tell it"
+
+
+_NO_TEXT = re.compile(r"\\.|\[[^\]]*\]|\(\?[a-zA-Z-]+\)")
+"""Of a regular expression what stands for itself nowhere: classes, and flags."""
+_TEXT = re.compile(r"[a-zA-Z=:]")
+
+
+def _numberless(task: TaskSpec) -> str:
+    """A metric of it looks for words, and has no group for the number in them."""
+    for metric in task.extras.metrics:
+        if _finds_words(metric.regex):
+            return f"has no group in metrics.{metric.name}.regex, so it finds no number: put the number into ( )"
+    return ""
+
+
+@cache
+def _finds_words(regex: str) -> bool:
+    """All that it matches counts, and that has letters."""
+    text = _NO_TEXT.sub("", regex)
+    return not re.compile(regex).groups and "(?<" not in text and bool(_TEXT.search(text))
 
 
 # -- on a cluster ------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ _KEYS = [*_MOVES.split(), *_PAGES.split(), *_DOES.split(), *_ENDS.split()]
 _WORDS = ("t1", "state:failed", "state:running", "-state:succeeded", "gpu:0", "no such", "t* held")
 _GPUS = ("all", "0", "0-1", "2,1")
 _SLOTS = ("keep_free=0", "keep_free=1", "slots_per_gpu=1", "slots_per_gpu=2", "cpu_slots=1")
+_WORK = ("finish_0", "hold&&finish_0")
 _RULES = ("halt=never", "halt=soon,fail=1", "halt=now,fail=2", "order=longest", "round_barrier=ended", "foreign=ignore")
 RELOAD = ("ask", "auto", "off")
 
@@ -108,7 +109,7 @@ def _command(dice: Dice) -> str:
             "table",
             "plan",
             "clean --keep-last 1 -y",
-            f"add -f tasks.toml --name {dice.choice(NAMES[8:])} -- sh work.sh {dice.choice(('finish_0', 'hold&&finish_0'))}",
+            f"add -f tasks.toml --name {dice.choice(NAMES[8:])} -- sh work.sh {dice.choice(_WORK)}",
         )
     )
     return f"command {words}"

@@ -535,3 +535,18 @@ def test_a_prune_by_a_metric_that_the_task_has_not_is_warned_of(folder: Path, na
     metric = "metrics.loss = { regex = 'loss=(.*)' }"
     made = deck(folder, f'[[task]]\nname = "a"\ncommand = "true"\n{metric}\nprune = {{ metric = "{name}:min" }}\n')
     assert any("pruned by los, and its metrics are loss" in line for line in made.warnings) == (name == "los")
+
+
+@pytest.mark.parametrize(
+    ("regex", "warned"),
+    [
+        (r"acc=\d+", True),
+        (r"acc=(\d+)", False),
+        (r"(?<=acc=)\d+", False),
+        (r"^\d+\.\d+$", False),
+        (r"(?i)[0-9.]+", False),
+    ],
+)
+def test_a_metric_that_finds_words_and_no_number_is_warned_of(folder: Path, regex: str, warned: bool):
+    made = deck(folder, f'[[task]]\nname = "a"\ncommand = "true"\nmetrics.acc = {{ regex = \'{regex}\' }}\n')
+    assert any("no group in metrics.acc.regex" in line for line in made.warnings) == warned

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from gpudeck.engine.protocol.pages import Failures
+from gpudeck.tui.widgets.filter_bar import FilterBar
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_pages import FAILURES, PAGES, builtins
@@ -22,6 +23,7 @@ from tests.inside.tui import (
     GraphScreen,
     LogScreen,
     PageScreen,
+    TaskTable,
     TimelineScreen,
 )
 
@@ -72,6 +74,27 @@ async def test_a_key_of_another_pane_says_where_it_does_something() -> None:
     async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
         await rig.press("D")
         await rig.until_told("drain: only on a GPU; tab goes to the next pane")
+
+
+async def test_a_filter_that_means_nothing_stays_in_its_line_until_it_means_something() -> None:
+    async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
+        await rig.types("slash", "state:")
+        bar, table = rig.app.screen.query_one(FilterBar), rig.app.screen.query_one(TaskTable)
+        await rig.press("enter")
+        assert (bar.value, bar.is_open) == ("state:", True)
+        await rig.until_seen("nothing after the colon")
+        await rig.press(*"failed", "enter")
+        assert (bar.value, bar.is_open) == ("state:failed", False)
+        await rig.until(lambda: table.filter_text == "state:failed", "the filter")
+
+
+async def test_word_of_an_earlier_filter_does_not_touch_what_has_been_typed_since() -> None:
+    async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
+        await rig.types("slash", "state:")
+        bar, table = rig.app.screen.query_one(FilterBar), rig.app.screen.query_one(TaskTable)
+        table.post_message(TaskTable.Filtered("state"))
+        await rig.settle()
+        assert bar.value == "state:"
 
 
 async def test_capital_r_on_the_errors_asks_what_to_retry() -> None:

@@ -266,7 +266,10 @@ class Dashboard(DeckScreen):
         self.query_one(FilterBar).say(self._table.set_filter(message.text))
 
     def on_task_table_filtered(self, message: TaskTable.Filtered) -> None:
-        self.query_one(FilterBar).value = message.text
+        """By another way than the bar: what is typed in it goes on while this comes."""
+        bar = self.query_one(FilterBar)
+        if not bar.is_open:
+            bar.value = message.text
 
     def on_filter_bar_closed(self) -> None:
         self._table.end_filter()

@@ -14,6 +14,8 @@ from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from ...engine.errors import UsageError
+from ..drawing.filtering import parse
 from ..drawing.format import clean
 from ..settings import RESERVED
 
@@ -92,6 +94,20 @@ class FilterBar(Horizontal):
         """Why the text means nothing; "": it means something."""
         self.query_one("#filter-problem", Static).update(Content(clean(problem)))
 
+    @property
+    def is_open(self) -> bool:
+        """Somebody types in it."""
+        return self.has_class("open")
+
+    def _keep(self) -> None:
+        """Hide it, once the text means something."""
+        try:
+            parse(self.value)
+        except UsageError as error:
+            self.say(str(error))
+        else:
+            self.close()
+
     def close(self) -> None:
         """Hide it; the text stays."""
         self.remove_class("open")
@@ -104,7 +120,7 @@ class FilterBar(Horizontal):
         self.close()
 
     def action_keep(self) -> None:
-        self.close()
+        self._keep()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -112,4 +128,4 @@ class FilterBar(Horizontal):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.close()
+        self._keep()
