@@ -60,6 +60,14 @@ class Book:
             for name in names:
                 self._forget(name)
 
+    def take_back(self, name: str) -> None:
+        """Take a run out that no engine has taken: unless it has logs its name is free again."""
+        self.drop([name])
+        with self._alone():
+            if not os.path.exists(os.path.join(self._home.logs, safe_name(name))):
+                lines = [f"{other}\n" for other in self._ever() if other != name]
+                write_private(self._names, "".join(lines).encode())
+
     def entries(self) -> list[Entry]:
         """In the order in which they were written down. Raises UsageError where the file is damaged."""
         path = self._home.path

@@ -62,7 +62,7 @@ class Engines:
         try:
             return name, self.take(name, say)
         except BaseException:  # Ctrl-C as well: nobody waits for the run any more, so no later engine may start it.
-            self._book.drop([name])
+            self._book.take_back(name)
             raise
 
     def take(self, name: str, say: Say) -> Connection:
