@@ -17,10 +17,10 @@ _LONGEST = 80
 _KINDS = (
     ("added", "added"),
     ("changed_waiting", "changed, not started"),
-    ("changed_finished", "changed, finished"),
+    ("changed_finished", "changed, ended"),
     ("changed_running", "changed, running"),
     ("gone_waiting", "gone, not started"),
-    ("gone_finished", "gone, finished"),
+    ("gone_finished", "gone, ended"),
     ("gone_running", "gone, running"),
     ("in_place", "other rules"),
 )

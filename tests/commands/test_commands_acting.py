@@ -510,7 +510,7 @@ async def test_apply_keep_keeps_the_results_of_finished_tasks_that_the_edit_chan
     dry = (await desk.command("apply", "--dry-run", "--keep")).out
     assert "good (command): they keep their results" in dry
     done = await desk.command("apply", "--keep", "-y")
-    assert done.out.splitlines()[-2:] == ["apply: 1 changed, finished", "apply: 1 result kept: good"]
+    assert done.out.splitlines()[-2:] == ["apply: 1 changed, ended", "apply: 1 result kept: good"]
     await keeps_its_result(desk)
 
 

@@ -218,4 +218,4 @@ def test_the_plan_of_an_edit_follows_its_tasks_while_it_waits(tmp_path: Path):
             deck.write(deck.text("tasks.toml").replace("0.02", "0.03"))
             told("1 changed, running")
             (tmp_path / "go").touch()
-            told("1 changed, finished")
+            told("1 changed, ended")

@@ -174,7 +174,7 @@ def test_a_task_that_has_ended_since_the_plan_was_made_counts_as_finished():
     for name in ("a", "b"):
         deck.move(deck.by_name[name], CANCELLED)
     deck.move(deck.by_name["c"], QUEUED)
-    assert words.summary(as_they_stand(deck, plan)) == "1 changed, not started; 1 changed, finished; 1 gone, finished"
+    assert words.summary(as_they_stand(deck, plan)) == "1 changed, not started; 1 changed, ended; 1 gone, ended"
     assert as_they_stand(deck, plan) == make_plan(deck, old, new, "digest")
 
 

@@ -91,7 +91,7 @@ async def test_a_shows_the_plan_and_an_answer_applies_it(tmp_path: Path) -> None
         await rig.until(lambda: rig.app.screen.query_one("#choice-answers").region.height > 2, "it is laid out")
         seen = " ".join(rig.text().replace("│", " ").split())
         assert "added more-0, more-1, more-2: they start when" in seen
-        assert "changed, finished fine (command)" in seen
+        assert "changed, ended fine (command)" in seen
         await rig.press("a")
         assert isinstance(rig.app.screen, Choice)
         await rig.press("e")
