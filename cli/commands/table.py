@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -90,6 +91,8 @@ def asked_metrics(given: Sequence[str], known: Sequence[str]) -> list[Asked]:
     return asked
 
 
+_WORD = re.compile(r"[a-z_][a-z0-9_]*")
+"""In a regular expression: what may be the name of a number, `val_acc` of `val_acc=(.*)`."""
 _LOOKED_INTO = 5
 """Tasks whose logs are searched for what is not kept."""
 
@@ -98,7 +101,8 @@ def _not_kept(records: Records, tasks: Sequence[Task], known: Sequence[str]) -> 
     """What the logs have beside the metrics that are known, and how to keep it; "" for nothing."""
     ran = [task for task in tasks if records.attempt(task)][:_LOOKED_INTO]
     found = dict.fromkeys(name for task in ran for name in records.seen(task) if name not in task.spec.params)
-    names = [name for name in found if not any(one.lower().endswith(name) for one in known)]
+    read = {word for task in ran for one in task.spec.extras.metrics for word in _WORD.findall(one.regex.lower())}
+    names = [name for name in found if name not in read and not any(one.lower().endswith(name) for one in known)]
     if not names:
         return ""
     which = "it" if len(names) == 1 else names[0]

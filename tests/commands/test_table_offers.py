@@ -31,6 +31,13 @@ def test_a_metric_that_is_in_the_logs_alone_is_named_with_the_line_that_keeps_it
     assert "not kept" not in deck.command("table", "--metric", "loss").err
 
 
+def test_what_a_metric_of_another_name_reads_is_not_offered(deck: Commanded) -> None:
+    deck.write(TRAINS + "metrics.acc = { regex = 'val_acc=(\\S+)' }\nmetrics.loss = { regex = 'loss=(\\S+)' }\n")
+    assert deck.command("--headless", "tasks.toml").code == 0
+    told = deck.command("table")
+    assert (told.code, "not kept" in told.err) == (0, False), told.err
+
+
 def test_a_task_whose_end_is_not_written_yet_has_the_metrics_that_its_log_says(deck: Commanded) -> None:
     deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "echo ::gpudeck acc=0.5"\n')
     assert deck.command("--headless", "tasks.toml").code == 0
