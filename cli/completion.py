@@ -35,7 +35,7 @@ def print_script(shells: Sequence[str]) -> int:
     """`gpudeck completion SHELL`. Raises UsageError."""
     if len(shells) != 1 or shells[0] not in SHELLS:
         raise UsageError(f"completion takes one of {', '.join(SHELLS)}, got {' '.join(shells) or 'nothing'}")
-    print(script(shells[0]), end="")
+    print(script(shells[0]), end="", flush=True)
     return 0
 
 
