@@ -315,8 +315,8 @@ class Planner:
         return masked if isinstance(masked, str) else tuple(masked)
 
     def going_on(self, task: Task) -> Command | None:
-        """What its next attempt executes to go on from where one before came to; None: it begins anew, as `command`
-        says. Looks for what that left."""
+        """What its next attempt executes to go on from where one before came to; None: it begins anew.
+        Looks for what that left."""
         resume = task.spec.resume
         if resume is None or not task.goes_on or task.attempt() is not None or not _is_there(resume.when):
             return None
