@@ -63,6 +63,7 @@ def _tear(deck: UsedDeck, _: Sequence[str]) -> None:
     """An editor that writes in place has written half."""
     text = deck.file.text()
     (deck.folder / "tasks.toml").write_text(text[: len(text) * 2 // 3])
+    deck.torn = True
     deck.unapplied = True
 
 

@@ -21,7 +21,8 @@ _ROW = re.compile(rf"^[▌ ].?\s?([{_GLYPH}]) (?:[a-z]+ +)?.?({'|'.join(NAMES)})
 
 
 _PRESSES = 3
-"""A key that comes while the screen has lent the terminal to an editor or a pager is theirs."""
+"""A key that comes while the screen has lent the terminal to an editor or a pager is theirs; one that comes as a
+question opens, which the engine was asked about before, is the question's."""
 _ANSWER_S = 10.0
 
 
@@ -41,9 +42,9 @@ def answers(deck: UsedDeck) -> None:
     """Back to the table, then help is opened and closed."""
     screen = deck.screen
     assert screen is not None
-    screen.press(*["Escape"] * 8)
-    screen.until(_at_table, "the table, after escape")
     for _ in range(_PRESSES):
+        screen.press(*["Escape"] * 8)
+        screen.until(_at_table, "the table, after escape")
         screen.press("?")
         with contextlib.suppress(AssertionError):
             until(lambda: re.search("To the next task|To the GPU on the left", screen.text()), _ANSWER_S)

@@ -38,7 +38,8 @@ def _slots(deck: UsedDeck, said: Told) -> Iterator[str]:
 
 
 def _counts(said: Told) -> Iterator[str]:
-    rows = [row for row in said.rows.values() if not row["left_out"] and not row["gone"]]
+    """What runs counts, also where the run leaves it out or the file no longer has it."""
+    rows = [row for row in said.rows.values() if row["state"] in HOLDING or not (row["left_out"] or row["gone"])]
     counted = Counter(_COUNTED.get(row["state"], row["state"]) for row in rows)
     for state, count in said.status["counts"].items():
         if state != "total" and count != counted[state]:
