@@ -204,7 +204,7 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "clean",
-            "remove logs of attempts that are over",
+            "remove logs of attempts that are over; from your queue also what has ended",
             "gpudeck clean --older-than 30d --keep-last 2",
             (o.any_tasks, o.clean, o.yes, o.json, *_LOOKS),
             "select",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...engine.attempts.record import ran_otherwise
 from ...engine.attempts.secrets import masked_env
 from ...engine.client.connection import Connection, Gone
+from ...engine.client.files import queue_file
 from ...engine.client.place import Place
 from ...engine.command import Command
 from ...engine.errors import UsageError
@@ -114,6 +115,8 @@ def _run(command: Command) -> int:
         told.done(before, now, more.get("value"), field_text(note), named=words)
         if note:
             place.say(field_text(note))
+        if verb == "retry" and place.path == queue_file():
+            _tell_terminals(place, LiveLook(connection), names)
         _hint(verb, connection, place)
     return 0
 
@@ -133,6 +136,13 @@ def _rest(found: OfflineLook, words: Sequence[str]) -> list[str]:
     """Tasks that wait and are not meant."""
     meant = {row.name for row in found.rows(words)}
     return [name for name in found.waiting if name not in meant]
+
+
+def _tell_terminals(place: Place, look: Look, names: Sequence[str]) -> None:
+    """Which of those that start again wait for somebody to sit down."""
+    for name in names[:_LISTED]:
+        if look.details(name)["on_terminal"]:
+            place.say(f"`gpudeck attach {name}` sits down at {name}")
 
 
 def _hint(verb: str, connection: Connection, place: Place) -> None:

@@ -6,14 +6,13 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from ...engine.adapters import host
-from ...engine.client.attach import attach
 from ...engine.client.connection import Connection, Gone
 from ...engine.client.files import queue_file
 from ...engine.client.place import Place, say
@@ -39,7 +38,7 @@ from ...engine.protocol.messages import (
     reworded,
 )
 from ...engine.protocol.picture import Picture
-from ...engine.protocol.states import ACTIVE, FAILED, YET_TO_START, is_pending, shown_state
+from ...engine.protocol.states import ACTIVE, ENDED, FAILED, YET_TO_START, is_pending, shown_state
 from ...engine.protocol.wire import Event, GpuRow, TaskRow
 from ...engine.protocol.words import counts_text
 from ...engine.taskfile.options import RunOptions
@@ -58,45 +57,66 @@ def run(command: Command) -> int:
     connection = place.attach()
     if connection is None:
         place.refuse_elsewhere()
-        raise EngineUnavailableError("no engine runs this deck: `gpudeck` starts one, `gpudeck status` shows the deck")
+        _, names = _queue()
+        sits = f"; `gpudeck attach {names[0]}` sits down at {names[0]} of your queue" if names else ""
+        shows = "`gpudeck` starts one, `gpudeck status` shows the deck"
+        raise EngineUnavailableError(f"no engine runs this deck: {shows}{sits}")
     place.tell_environment()
     return _follow(place, connection, HeadlessOptions(), time.time())
 
 
 def _sit_down(command: Command) -> int:
     """At the terminal of a command that `gpudeck run -i` runs. Returns 0, also when it ends meanwhile."""
-    from ...engine.decks.states import find_state
     from .terminal import has_terminal, refuse_no_terminal, sit_at
 
     name, *others = command.words
     if others:
         raise UsageError(f"attach takes one task, got {', '.join(command.words)}")
-    path = queue_file()
-    state = find_state(path, RunOptions()) if os.path.isfile(path) else None
-    if state is None or not has_terminal(state.path, name):
-        raise _no_terminal(name, "" if state is None else state.path)
+    state = _state_of_queue()
+    if state is None or not has_terminal(state, name):
+        raise _no_terminal(name)
     refuse_no_terminal()
     try:
-        how = sit_at(state.path, name)
+        how = sit_at(state, name)
     except OSError:
-        raise _no_terminal(name, state.path) from None
+        raise _no_terminal(name) from None
     if how == "left":
         say(f"{name} goes on: `gpudeck attach {name}` sits down at it again")
     return 0
 
 
-def _no_terminal(name: str, state: str) -> UsageError:
-    """*state*: the folder of the queue; "": it has none."""
+def _no_terminal(name: str) -> UsageError:
+    rows, names = _queue()
+    why = f"{name}: no command of this name runs on a terminal of `gpudeck run -i`"
+    meant = next((row for row in rows if row.name == name), None)
+    if meant is not None and meant.state in YET_TO_START:
+        why = f"{name} {is_text(meant)}: its terminal opens as it starts; `gpudeck explain {name} --queue` says why"
+    elif meant is not None and meant.state in ENDED:
+        why = f"{name} {is_text(meant)}: `gpudeck retry --queue {name}` starts it again"
+    return UsageError(f"{why}; {names_text(names)} {'does' if len(names) == 1 else 'do'}" if names else why)
+
+
+def _queue() -> tuple[Sequence[TaskRow], Sequence[str]]:
+    """The commands of the user's queue, and the names of those at whose terminals one can sit down."""
+    from ...engine.serve.offline import offline_look
     from .terminal import has_terminal
 
-    why = f"{name}: no command of this name runs on a terminal of `gpudeck run -i`"
-    connection = attach(queue_file(), RunOptions()) if state else None
+    state = _state_of_queue()
+    if state is None:
+        return (), ()
+    place = Place(queue_file(), RunOptions(), os.environ)
+    connection = place.attach()
     with connection or contextlib.nullcontext():
-        rows = LiveLook(connection).rows(()) if connection is not None else ()
-    names = [row.name for row in rows if row.state in ACTIVE and has_terminal(state, row.name)]
-    if meant := next((row for row in rows if row.name == name and row.state in YET_TO_START), None):
-        why = f"{name} {is_text(meant)}: its terminal opens as it starts; `gpudeck explain {name} --queue` says why"
-    return UsageError(f"{why}; {names_text(names)} {'does' if len(names) == 1 else 'do'}" if names else why)
+        rows = (LiveLook(connection) if connection is not None else offline_look(place, quiet=True)).rows(())
+    return rows, [row.name for row in rows if row.state in ACTIVE and has_terminal(state, row.name)]
+
+
+def _state_of_queue() -> str | None:
+    from ...engine.decks.states import find_state
+
+    path = queue_file()
+    state = find_state(path, RunOptions()) if os.path.isfile(path) else None
+    return None if state is None else state.path
 
 
 def run_or_attach(command: Command) -> int:

@@ -1,4 +1,5 @@
-"""`gpudeck clean`: removes logs of attempts that are over, and what the state folder keeps and needs no more."""
+"""`gpudeck clean`: removes logs of attempts that are over, and what the state folder keeps and needs no more. In the
+user's queue it takes off the list, too, what has ended."""
 
 from __future__ import annotations
 
@@ -16,16 +17,17 @@ from math import inf
 from ...engine.adapters.processes import record
 from ...engine.adapters.state.folder import StateDir
 from ...engine.attempts.record import read_record
-from ...engine.client.files import task_file
+from ...engine.client.files import queue_file, queue_home, task_file
 from ...engine.command import Command
 from ...engine.core.events import AttemptEnded
 from ...engine.core.phases import FINAL
 from ...engine.decks.journal_recovery import OLD_RECORD_S
 from ...engine.decks.offline import OfflineDeck, open_offline
 from ...engine.errors import TaskFileError, UsageError
+from ...engine.runs.engines import Engines
 from ...engine.serve.offline import tasks_meant
 from ...engine.snapshot.index import Book, Removable, plan_removal, remove_copies
-from ...engine.text import columns_of, plural, printable, ranges, size_text
+from ...engine.text import columns_of, field_text, names_text, plural, printable, ranges, size_text
 from .screen import agreed, option_s
 
 _SHOWN = 20
@@ -38,14 +40,17 @@ def run(command: Command) -> int:
     given, as_json, dry_run = command.given, command.flag("json"), command.flag("dry_run")
     older_s, keep_last = option_s("--older-than", given.get("older_than")), given.get("keep_last")
     keep_last, records = 1 if keep_last is None else keep_last, command.flag("records")
-    offline = open_offline(task_file(command), command.options(), os.environ)
+    path = os.path.abspath(task_file(command))
+    offline = open_offline(path, command.options(), os.environ)
     if offline.broken:
         raise TaskFileError(offline.broken.splitlines())
     try:
         plan = plan_clean(offline, command.words, older_s, keep_last=keep_last, records=records)
     except OSError as error:
         raise UsageError(f"{error.filename or offline.file.settings.log_dir}: {error.strerror}") from error
-    nothing = not plan.go and not plan.unneeded and not plan.copies
+    if path == queue_file():
+        plan.ended = ended_in(offline, command.words, older_s)
+    nothing = not plan.go and not plan.unneeded and not plan.copies and not plan.ended
     if not as_json:
         print("\n".join(_table(plan)))
     if dry_run or nothing:
@@ -53,11 +58,14 @@ def run(command: Command) -> int:
     yes = command.flag("yes")
     if as_json and not yes:
         raise UsageError("nothing was removed: --json asks nobody; -y says yes, --dry-run only looks")
-    if not agreed("remove them?", yes=yes):
+    if not agreed("do that?" if plan.ended else "remove them?", yes=yes):
         print("nothing was removed")
         return 1
     problems: list[str] = []
     files, freed = carry_out(plan, offline.state.path if offline.state is not None else "", problems)
+    if plan.ended:
+        as_root = command.flag("as_root")
+        Engines(queue_home(as_root=as_root), os.environ, simulated=None, as_root=as_root).take_off(plan.ended)
     return _say(plan, files, freed, problems, as_json=as_json, dry_run=False)
 
 
@@ -88,7 +96,13 @@ def _table(plan: Plan) -> list[str]:
     lines += [f"left alone: {plural(plan.others, 'file')} of other users"] if plan.others else []
     attempts = f" in the logs of {plural(len(plan.go), 'attempt')}" if plan.go else ""
     total = f"{size_text(plan.disk_bytes)}{attempts} ({plural(plan.files, 'file')})"
-    return [*lines, f"to remove: {total}" if rows else "nothing to remove"]
+    if plan.ended:
+        names = field_text(names_text(plan.ended))
+        lines.append(
+            f"to take off the list: {plural(len(plan.ended), 'ended command')} ({names}); the newest logs stay"
+        )
+    nothing = [] if plan.ended else ["nothing to remove"]
+    return [*lines, *([f"to remove: {total}"] if rows else nothing)]
 
 
 def _say(plan: Plan, files: int, freed: int, problems: Sequence[str], *, as_json: bool, dry_run: bool) -> int:
@@ -107,9 +121,13 @@ def _say(plan: Plan, files: int, freed: int, problems: Sequence[str], *, as_json
             "other_users_files": plan.others,
         }
         removed = {"files": files, "bytes": freed}
-        print(json.dumps({"dry_run": dry_run, "attempts": attempts, "state": state, "kept": kept, "removed": removed}))
-    elif files or problems:
-        print(f"removed {plural(files, 'file')}, {size_text(freed)}")
+        told = {"dry_run": dry_run, "attempts": attempts, "state": state, "kept": kept, "removed": removed}
+        print(json.dumps(told | ({"off_the_list": list(plan.ended)} if plan.ended else {})))
+    elif not dry_run:
+        if files or problems:
+            print(f"removed {plural(files, 'file')}, {size_text(freed)}")
+        if plan.ended:
+            print(f"taken off the list: {plural(len(plan.ended), 'command')}")
     return 1 if problems else 0
 
 
@@ -247,6 +265,8 @@ class Plan:
     go: list[tuple[str, Left]] = field(default_factory=list[tuple[str, Left]])
     """With each attempt's folder."""
     unneeded: Sequence[Unneeded] = ()
+    ended: Sequence[str] = ()
+    """Commands of the user's queue that go off its list."""
     copies: Sequence[Removable] = ()
     """Snapshots of the code that no unfinished task needs,"""
     book: Book = field(default_factory=Book)
@@ -288,6 +308,13 @@ def plan_clean(
     if not selectors and offline.state is not None and not offline.damage:
         plan.book, plan.copies = plan_removal(offline.state.path, _unfinished(offline), now - (older_s or 0.0))
     return plan
+
+
+def ended_in(offline: OfflineDeck, selectors: Sequence[str], older_s: float | None) -> list[str]:
+    """Commands of the queue that have ended, before *older_s* ago where that is said."""
+    limit = inf if older_s is None else time.time() - older_s
+    over = [task for task in tasks_meant(offline, selectors) if isinstance(task.phase, FINAL) and not task.gone]
+    return [task.name for task in over if not task.ended or task.ended[-1].wall <= limit]
 
 
 def _unfinished(offline: OfflineDeck) -> set[str]:

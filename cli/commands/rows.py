@@ -55,7 +55,7 @@ def gpu_text(row: TaskRow) -> str:
     if row.gpus:
         return ranges(row.gpus)
     ran = row.attempt and not (row.state == "failed" and row.kind == "spawn error")
-    return "cpu" if ran and not row.needs_gpus else "-"
+    return "cpu" if ran and (row.on_cpu or not row.needs_gpus) else "-"
 
 
 def node_text(row: TaskRow) -> str:

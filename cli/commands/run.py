@@ -242,7 +242,7 @@ class Follower:
             connection.drain()
 
     def _show(self, row: TaskRow) -> bool:
-        if row.attempt and row.needs_gpus and not row.gpus and not self._warned:
+        if row.on_cpu and not self._warned:
             self._warned = True
             simulates = f"`--gpus sim:{row.needs_gpus}` simulates GPUs for it"
             self._say(f"no NVIDIA GPU on this box: {self._name} runs on the CPU; {simulates}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..adapters.processes.terminal import as_typed
 from ..core.deck import Deck, Task
 from ..core.effects import Launch
 from ..core.events import AttemptStarting
@@ -309,7 +310,7 @@ class Planner:
         environ = {name: MASK if is_secret(name) else value for name, value in self._box.environment.items()}
         values = replace(plan.values, environ=environ)
         command = told(plan.spec, plan.work.command, values, self._unknown(plan.spec, plan.launch))
-        words = [command] if isinstance(command, str) else command
+        words = [command] if isinstance(command, str) else as_typed(command)
         hidden = [mask(word, plan.secrets) for word in words]
         masked = masked_command(hidden[0] if isinstance(command, str) else hidden)
         return masked if isinstance(masked, str) else tuple(masked)

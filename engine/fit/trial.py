@@ -98,7 +98,7 @@ class Trials:
             connection.drain()
 
     def _tell_cpu(self, row: TaskRow) -> None:
-        if row.needs_gpus and not row.gpus and not self._on_cpu:
+        if row.on_cpu and not self._on_cpu:
             self._on_cpu = True
             self._say("no NVIDIA GPU on this box: trials run on the CPU and tell nothing of a GPU's memory")
 

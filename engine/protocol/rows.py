@@ -40,6 +40,8 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """GPUs that it takes; 0: a CPU task."""
     gpus: tuple[int, ...] = ()
     """Indices of the GPUs of its present or last attempt."""
+    on_cpu: bool = False
+    """It takes GPUs, and that attempt runs or ran on the CPU, because the box had none."""
     attempt: int = 0
     """Number of the newest attempt; 0: none yet."""
     done_by: tuple[str, int] | None = None

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..protocol.states import ACTIVE, ENDED
 from ..protocol.wire import TaskRow
 from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.options import RunOptions
-from ..text import ranges
+from ..text import names_text, ranges
 from .book import KEPT, Book
 from .wanted import Wanted, boot_mark
 
@@ -133,9 +133,10 @@ class Engines:
             whose, stops = ("your queue", "`gpudeck stop --queue` ends it, and what runs goes on; or it")
             if self._home.kind != QUEUE:
                 whose, stops = "the trials here", "it"
+            last = [row.name for row in connection.wait_for_picture().rows.values() if row.state not in ENDED]
             raise EngineUnavailableError(
-                f"the engine of {whose} has other GPUs (--gpus {running}): "
-                f"{stops} ends by itself ten seconds after its last command is over"
+                f"the engine of {whose} has other GPUs (--gpus {running}) and {names_text(last)} to run: "
+                f"{stops} ends by itself ten seconds after that is over"
             )
 
     # -- runs of before -----------------------------------------------------------------------------------------------
@@ -179,6 +180,14 @@ class Engines:
         if cut_off:
             self._book.drop(cut_off)
         return cut_off
+
+    def take_off(self, names: Collection[str]) -> None:
+        """Take runs that have ended off the list now. Their logs stay."""
+        self._book.drop(names)
+        connection = attach(self._home.path, RunOptions())
+        if connection is not None:
+            with connection, contextlib.suppress(Gone):
+                connection.request("apply")
 
     def _states(self) -> Mapping[str, str]:
         """Of all runs in the file, as the engine says, or where there is none the journal."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from types import MappingProxyType
 
+from ..adapters.processes.terminal import is_on_terminal
 from ..attempts.secrets import masked_command, masked_env
 from ..attempts.start_plan import Planner, ShownLaunch
 from ..core.deck import Deck, Task
@@ -141,6 +142,8 @@ class TaskDetails:
     """What an attempt executes that begins from the beginning."""
     resume: Command | None = None
     """What its next attempt executes to go on from where one before came to; None: it begins anew."""
+    on_terminal: bool = False
+    """It runs on a terminal, at which `gpudeck attach` sits down."""
     given: Mapping[str, str] = field(default_factory=dict[str, str])
     """What `retry --set` has put in the place of the file's values."""
     vars: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -197,6 +200,7 @@ def details_of(
         container=planner.container(spec),
         anew=planner.command(task, spec),
         resume=planner.going_on(task),
+        on_terminal=is_on_terminal(spec.work.command),
         given=dict(spec.given),
         vars=_variables(spec, variables, hide),
     )

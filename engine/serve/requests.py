@@ -14,8 +14,9 @@ from ..core.acts import Moved
 from ..core.deck import Deck, Task
 from ..core.events import RetryOptions
 from ..core.explain import explain
+from ..core.gone import doing
 from ..core.inputs import GpuVerb, Preempt, Verb
-from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
+from ..core.phases import FINAL, NAMES, Backoff, Blocked, Queued, Unknown, Waiting
 from ..core.preempt import candidates, offer, want, work_lost_s
 from ..errors import UsageError
 from ..live.change import ChangeArgs
@@ -25,6 +26,7 @@ from ..protocol.wire import Request
 from ..protocol.words import barred_text, stands
 from ..taskfile.kinds import refuse_own
 from ..taskfile.problems import BadValueError
+from ..text import names_text
 from .cluster_rows import hour
 from .details import changes, details_of
 from .pages import FailuresArgs, Graphs, TimelineArgs, failures, in_turns, timeline
@@ -148,8 +150,9 @@ class Requests:
                 given = self._to(TasksArgs, args)
                 if verb in ("cancel", "hold"):
                     await self._take_in(given.tasks)
+                heirs = self._heirs(given.tasks) if verb in ("cancel", "kill") else ""
                 reply = await self._verb(Verb(verb, self._names(given.tasks), by=given.by))
-                return {**reply, "note": self._note()} if verb == "release" else reply
+                return {**reply, "note": self._note() if verb == "release" else heirs}
             case "priority":
                 chosen = self._to(PriorityArgs, args)
                 return await self._verb(Verb("priority", self._names(chosen.tasks), chosen.value, by=chosen.by))
@@ -253,6 +256,18 @@ class Requests:
         """Why what was just let go does not start; "" where nothing is in the way."""
         paused = "the deck is paused: nothing starts until `gpudeck unpause`" if self._deck.paused else ""
         return paused or barred_text(self._view.head())
+
+    def _heirs(self, names: Sequence[str]) -> str:
+        """Which other tasks start as these end, because the file has their work by other names now; "" for none."""
+        running = [(task, attempt) for task in self._tasks(names) if (attempt := task.attempt()) is not None]
+        ended = {id(task) for task, attempt in running if task.gone or task.spec.fingerprint != attempt.fingerprint}
+        if not ended:
+            return ""
+        waiting = [task for task in self._deck.tasks if isinstance(task.phase, Queued) and task.name not in names]
+        heirs = [task.name for task in waiting if id(doing(self._deck, task)) in ended]
+        one = len(heirs) == 1
+        starts = f"{'has' if one else 'have'} the same work in the file and start{'s' if one else ''} next"
+        return f"{names_text(heirs)} {starts}: cancel {'it' if one else 'them'}, too, to be rid of it" if heirs else ""
 
     def _of_halt(self, lifted: str) -> str:
         """What a retry means for what a halt has left. *lifted*: what halted the run until now."""

@@ -120,6 +120,9 @@ class DeckView:
         deck, spec, phase = self._deck, task.spec, task.phase
         attempt = task.attempt()
         last = task.ended[-1] if task.ended else None
+        newest = attempt if attempt is not None else last
+        wanted = task.begun_spec.resources.gpus
+        needed = wanted if isinstance(wanted, int) else len(deck.gpus)
         seen = self._seen(attempt.token) if attempt is not None else None
         told = seen if seen is not None else self._last_metrics(spec.name) if task.ended else NOTHING
         outcome = last.outcome if last is not None else phase.outcome if isinstance(phase, Failed) else None
@@ -140,17 +143,18 @@ class DeckView:
             round=spec.round,
             group=spec.group,
             priority=task.priority,
-            needs_gpus=gpus if isinstance(gpus := task.begun_spec.resources.gpus, int) else len(deck.gpus),
-            gpus=self._gpus(attempt.gpus if attempt is not None else last.gpus if last is not None else ()),
+            needs_gpus=needed,
+            gpus=() if newest is None else self._gpus(newest.gpus),
+            on_cpu=newest is not None and needed > 0 and not newest.gpus and not deck.cluster,
             attempt=task.attempts,
             done_by=task.made_by if task.made_by[0] != task.name else before and (before.task, before.attempt),
-            rung=attempt.rung if attempt is not None else last.rung if last is not None else 0,
+            rung=0 if newest is None else newest.rung,
             rungs=len(spec.ladder),
-            timeout_rung=attempt.timeout_rung if attempt is not None else last.timeout_rung if last is not None else 0,
+            timeout_rung=0 if newest is None else newest.timeout_rung,
             timeout_rungs=len(spec.on_timeout),
             pid=attempt.pid if attempt is not None else 0,
-            job=attempt.job if attempt is not None else last.job if last is not None else "",
-            nodes=attempt.nodes if attempt is not None else last.nodes if last is not None else (),
+            job="" if newest is None else newest.job,
+            nodes=() if newest is None else newest.nodes,
             pending=pending_in_words(attempt),
             started=round(attempt.wall, 3) if attempt is not None else None,
             duration_s=None if last is None else round(last.duration_s, 3),

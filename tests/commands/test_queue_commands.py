@@ -49,6 +49,26 @@ def test_what_is_said_of_other_tasks_wants_a_task_file(empty: Commanded, words: 
     assert not book_of(empty).exists()
 
 
+def test_clean_takes_off_the_list_what_has_ended_and_leaves_its_newest_logs(empty: Commanded) -> None:
+    gate = empty.gate()
+    assert empty.command(*ONE, "--name", "bad", "echo why; exit 3").code == 3
+    assert empty.command(*ONE, "-d", "--name", "lasts", "read _ <gate").code == 0
+    until_run(empty, "lasts", "running")
+    assert (
+        "to take off the list: 1 ended command (bad); the newest logs stay" in empty.command("clean", "--dry-run").out
+    )
+    assert empty.command("clean", "-y").out.endswith("taken off the list: 1 command\n")
+    assert [row["name"] for row in json.loads(empty.command("ls", "--json").out)] == ["lasts"]
+    assert (empty.queue_folder / "logs/bad/attempt-1.log").read_text() == "why\n"
+    gate.let()
+    assert empty.command("wait").code == 0
+
+
+def test_on_a_box_without_gpus_what_wants_one_is_shown_on_the_cpu(empty: Commanded) -> None:
+    assert empty.command("run", "--name", "t", "--", "true").code == 0
+    assert empty.command("ls").out.splitlines()[1].split()[:3] == ["t", "succeeded", "cpu"]
+
+
 def test_a_command_is_added_where_it_is_to_run(empty: Commanded) -> None:
     (empty.folder / "there").mkdir()
     assert empty.command("add", "-n", "0", "--cwd", "there", "--name", "t", "pwd").code == 0

@@ -39,6 +39,20 @@ def test_renamed_twice_with_an_engine_between(deck: Commanded) -> None:
     assert (deck.rows()["four"]["state"], deck.lines("ups")) == ("cached", ["up"])
 
 
+def test_who_cancels_what_was_renamed_is_told_that_its_new_name_starts(deck: Commanded) -> None:
+    gate = deck.gate()
+    deck.write(named("one"))
+    assert deck.command("start").code == 0
+    deck.until_state("one", "running")
+    deck.write(named("two"))
+    assert deck.command("apply", "-y").code == 0
+    said = deck.command("cancel", "one").err
+    assert "two has the same work in the file and starts next: cancel it, too, to be rid of it" in said
+    deck.until_state("two", "running")
+    gate.let()
+    assert deck.command("wait").code == 0
+
+
 def test_renamed_to_a_name_that_has_done_other_work(deck: Commanded) -> None:
     gate = deck.gate()
     deck.write(named("other", command="true") + named("one").removeprefix(DECK))

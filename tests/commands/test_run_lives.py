@@ -216,7 +216,7 @@ def test_simulated_and_real_gpus_are_not_mixed(deck: Commanded) -> None:
     gate = deck.gate()
     assert deck.command(*ONE, "-d", "--name", "lasts", "read _ <gate").code == 0
     done = deck.command("run", "--gpus", "sim:2", "--name", "mine", "--", "true")
-    assert (done.code, "has other GPUs (--gpus sim:1)" in done.err) == (3, True)
+    assert (done.code, "has other GPUs (--gpus sim:1) and lasts to run" in done.err) == (3, True)
     assert list(runs_of(deck)) == ["lasts"]
     assert deck.command(*ONE, "-d", "--name", "mine", "true").code == 0
     assert list(runs_of(deck)) == ["lasts", "mine"]

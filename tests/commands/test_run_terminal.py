@@ -129,6 +129,19 @@ def test_who_mistypes_the_name_is_told_which_there_are(deck: Commanded) -> None:
     assert "hs: no command of this name runs on a terminal of `gpudeck run -i`; sh does" in mistyped.err
 
 
+def test_a_session_that_ended_says_how_it_starts_again_and_a_retry_who_can_sit_down(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo re''ady", "ready")
+        assert "  command   bash --norc -i\n" in deck.command("show", "--queue", "sh").out
+        terminal.type("exit 3\n")
+        assert terminal.finish() == 3
+    assert "sh has failed: `gpudeck retry --queue sh` starts it again" in deck.command("attach", "sh").err
+    assert "`gpudeck attach --queue sh` sits down at sh" in deck.command("retry", "--queue", "sh").err
+    deck.write('[[task]]\nname = "t"\ncommand = "true"\n')
+    until(lambda: "`gpudeck attach sh` sits down at sh of your queue\n" in deck.command("attach").err)
+    assert deck.command("kill", "--queue", "sh").code == 0
+
+
 def test_who_sits_down_before_it_has_started_is_told_that_it_waits(deck: Commanded) -> None:
     with typed(deck, *SHELL) as first:
         asked(first, "echo re''ady", "ready")

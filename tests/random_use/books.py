@@ -148,12 +148,11 @@ def _replayed(deck: UsedDeck, said: Told) -> Iterator[str]:
 
 
 def started(deck: UsedDeck) -> bool:
-    """Whether there is anything to look at: a file that cannot be read leaves what the engine knows, or the copy
-    that it kept, which a full disk may have cost."""
+    """Whether there is anything to look at: an engine runs, or one has left a journal and a copy of the file as it was
+    taken, which a full disk may have cost."""
     if not deck.state_dir.exists() or not _facts(deck):
         return False
-    sound = not (deck.torn or deck.file.broken)
-    return sound or deck.holder() is not None or (deck.state_dir / "taken.toml").exists()
+    return deck.holder() is not None or (deck.state_dir / "taken.toml").exists()
 
 
 def wrong_runs(deck: UsedDeck) -> list[str]:

@@ -53,8 +53,6 @@ class UsedDeck(Commanded):
         """Two tasks may be on one GPU."""
         self.unsure: set[Attempt] = set()
         """Attempts that wrote while the disk was full."""
-        self.torn = False
-        """Only a part of the file is there."""
         self.unapplied = False
         """The file was edited since an engine or a command has read it."""
         self.closed: dict[str, str] = {}
@@ -112,7 +110,6 @@ class UsedDeck(Commanded):
         draft = self.folder / "tasks.toml.new"
         draft.write_text(self.file.text())
         os.replace(draft, self.folder / "tasks.toml")
-        self.torn = False
         self.unapplied = True
 
     def open_screen(self) -> None:

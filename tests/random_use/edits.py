@@ -63,7 +63,6 @@ def _tear(deck: UsedDeck, _: Sequence[str]) -> None:
     """An editor that writes in place has written half."""
     text = deck.file.text()
     (deck.folder / "tasks.toml").write_text(text[: len(text) * 2 // 3])
-    deck.torn = True
     deck.unapplied = True
 
 

@@ -17,7 +17,7 @@ _STATES = {
     for glyph in {look.glyph for look in LOOKS.values()}
 }
 _GLYPH = "".join(map(re.escape, _STATES))
-_ROW = re.compile(rf"^[▌ ].?\s?([{_GLYPH}]) (?:[a-z]+ +)?.?({'|'.join(NAMES)})\b", re.MULTILINE)
+_ROW = re.compile(rf"^[▌◆ ].?\s?([{_GLYPH}]) (?:[a-z]+ +)?.?({'|'.join(NAMES)})\b", re.MULTILINE)
 
 
 _PRESSES = 3

@@ -27,7 +27,7 @@ KINDS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "slow": ("hold; finish 0", {"timeout": "600ms"}),
     "makes": ("echo made >made.$GPUDECK_TASK; finish 0", {"outputs": ["made.{task}"]}),
     "oom": (
-        "test \"$SIZE\" = 1 || { echo 'torch.OutOfMemoryError: CUDA out of memory.' >&2; exit 1; }; finish 0",
+        "test \"$SIZE\" = 1 || { echo 'torch.OutOfMemoryError: CUDA out of memory.' >&2; finish 1; }; finish 0",
         {"on_oom": [{"env": {"SIZE": "2"}}, {"env": {"SIZE": "1"}}]},
     ),
     "resumes": ("hold; finish 3", {"resume_command": ["sh", "work.sh", "finish 0"], "retries": 1}),

@@ -193,7 +193,7 @@ def gpu_text(row: TaskRow) -> str:
     if row.gpus and not waits:
         return ranges(row.gpus)
     if row.attempt and not waits:
-        return "" if row.needs_gpus else "cpu"
+        return "cpu" if row.on_cpu or not row.needs_gpus else ""
     return f"×{row.needs_gpus}" if row.needs_gpus > 1 else ""
 
 

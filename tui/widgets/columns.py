@@ -232,7 +232,7 @@ def _eta_cells(row: TaskRow) -> int:
 
 
 def _gpu_cells(rows: Sequence[TaskRow]) -> int:
-    kinds = {(row.gpus, row.needs_gpus, row.attempt > 0, row.state in YET_TO_START): row for row in rows}
+    kinds = {(row.gpus, row.needs_gpus, row.on_cpu, row.attempt > 0, row.state in YET_TO_START): row for row in rows}
     return max((len(gpu_text(row)) for row in kinds.values()), default=0)
 
 

@@ -61,6 +61,11 @@ def is_on_terminal(command: str | Sequence[str]) -> bool:
     return tuple(command[1:4]) == _MODULE
 
 
+def as_typed(command: Sequence[str]) -> Sequence[str]:
+    """What runs on the terminal, of a command that `command_of` has made; any other as it is."""
+    return command[len(_MODULE) + 3 :] if is_on_terminal(command) else command
+
+
 def sit_down(state: str, task: str) -> socket.socket:
     """To the terminal of a task. Raises OSError where there is none."""
     folder = folder_of(state, task)
