@@ -102,6 +102,8 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
         if detach:
             with connection:
                 take_places(connection, [name] if now else [], quietly, asked.fileno())
+                if not on_cpu and not connection.wait_for_picture().gpus:
+                    quietly(_no_gpu(name, wanted.entry["gpus"]))
             if command.flag("json"):
                 print_json({"added": [name]})
             else:
@@ -121,6 +123,10 @@ def on_terminal(wanted: Wanted, state: str) -> Wanted:
     words = ["bash", "-c", line] if isinstance(line, str) else line
     held = [escaped(word) for word in command_of(state, words)]
     return replace(wanted, entry={**wanted.entry, "command": held})
+
+
+def _no_gpu(name: str, wanted: object) -> str:
+    return f"no NVIDIA GPU on this box: {name} runs on the CPU; `--gpus sim:{wanted}` simulates GPUs for it"
 
 
 TIMED_OUT = 124
@@ -244,8 +250,7 @@ class Follower:
     def _show(self, row: TaskRow) -> bool:
         if row.on_cpu and not self._warned:
             self._warned = True
-            simulates = f"`--gpus sim:{row.needs_gpus}` simulates GPUs for it"
-            self._say(f"no NVIDIA GPU on this box: {self._name} runs on the CPU; {simulates}")
+            self._say(_no_gpu(self._name, row.needs_gpus))
         for number in range(self._attempt + 1, row.attempt + 1):
             paths = self._logs.paths(self._name, number, False)
             self._output.go_over(paths)

@@ -176,7 +176,7 @@ def _by_kind(word: str, kind: str, value: str) -> Term:
         raise UsageError(f"{word}: {hint}")
     values = [part for part in value.split(",") if part]
     if not values:
-        raise UsageError(f"{word}: nothing after the colon")
+        raise UsageError(f"{word.rstrip(':')}: nothing after the colon")
     if kind == "state":
         values = [_checked(kind, each, STATES) for each in values]
     elif kind == "reason":

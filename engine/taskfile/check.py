@@ -103,6 +103,8 @@ def unknown_key(key: str, table: Table) -> str:
         hint = "it is a key of tasks, and of [defaults] for all of them"
     else:
         hint = f"did you mean {meant}?" if meant else did_you_mean(key, list(table))
+        if not hint and table in (DECK, TOP):
+            hint = did_you_mean(key, list(TASK), form="the task key {}")
     return f'unknown key "{key}"' + (f": {hint}" if hint else "")
 
 

@@ -102,6 +102,7 @@ HEADS = [
     ("[deck]\ngpus = []", '2: [deck]: gpus names no GPU: write "none" for CPU only'),
     ('[deck]\ngpus = "3-0"', "2: [deck]: gpus has the range 3-0: the smaller number goes first"),
     ('[deck]\ngpus = "sim:0"', '2: [deck]: gpus must be "sim:N" with N from 1 to 1024 for simulated GPUs, got "sim:0"'),
+    ("[deck]\nretires = 3", '2: [deck]: unknown key "retires": did you mean the task key retries?'),
     ("[deck]\nslots_per_gpu = 0", "2: [deck]: slots_per_gpu must be at least 1, got 0"),
     ('[deck]\nslots_per_gpu = { "0-3" = 2, "3" = 1 }', "2: [deck]: slots_per_gpu names GPU 3 twice"),
     ('[deck]\nhalt = "soon,fail=0"', '2: [deck]: halt needs a whole number of failures, at least 1, got "soon,fail=0"'),

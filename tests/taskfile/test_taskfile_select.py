@@ -99,7 +99,7 @@ def test_without_options_nothing_is_chosen_in_particular(tmp_path: Path):
         ),
         ({"only": ("state:fialed",)}, "state:fialed: did you mean state:failed?"),
         ({"only": ("colour:red",)}, f"colour:red: there is no colour: ({KNOWN} are known)"),
-        ({"only": ("tag:",)}, "tag:: nothing after the colon"),
+        ({"only": ("tag:",)}, "tag: nothing after the colon"),
         ({"only": (" ",)}, 'an empty selector: use a name, a glob such as "train-*", or state:failed'),
     ],
 )
