@@ -44,6 +44,11 @@ def _filter(deck: UsedDeck, words: Sequence[str]) -> None:
         deck.screen.press("Enter")
 
 
+def _open(deck: UsedDeck, _: Sequence[str]) -> None:
+    if (deck.folder / "tasks.toml").exists():  # else that of the user's queue opens
+        deck.open_screen()
+
+
 def _resize(deck: UsedDeck, words: Sequence[str]) -> None:
     deck.size = (int(words[0]), int(words[1]))
     if deck.screen is not None:
@@ -129,7 +134,7 @@ _ACTS: Mapping[str, Callable[[UsedDeck, Sequence[str]], None]] = {
     "filter": _filter,
     "resize": _resize,
     "storm": _storm,
-    "open": lambda deck, _: deck.open_screen(),
+    "open": _open,
     "kill-screen": _kill_screen,
     "hang-up": lambda deck, _: deck.close_screen(),
     "leave-screen": _leave_screen,

@@ -187,6 +187,21 @@ async def test_a_key_that_is_pressed_twice_ends_nothing_and_enter_is_harmless() 
             await rig.until_on(Dashboard)
 
 
+async def test_an_answer_that_comes_as_a_page_opens_over_the_question_closes_neither() -> None:
+    async with snapshot_of(MID_RUN) as rig:
+        await asked(rig, "Q")
+        question = rig.app.screen
+        rig.app.do_help()
+        question.query(Button).last().press()
+        await rig.pilot.pause()
+        assert questions(rig) == 1
+        assert rig.app.screen is not question
+        await rig.press("escape")
+        await rig.until_on(Choice)
+        await rig.press("escape")
+        await rig.until_on(Dashboard)
+
+
 async def test_every_answer_and_its_key_can_be_read_at_80_columns() -> None:
     async with snapshot_of(MID_RUN, SMALL) as rig:
         go_to(rig, RUNNING)

@@ -112,7 +112,7 @@ class Choice(ModalScreen[str]):
 
     def action_choose(self, answer: str) -> None:
         """Close with this answer; "": the harmless one. Once: a key that was pressed twice answers nothing more."""
-        if self.is_current:
+        if self.is_active:
             self.dismiss(answer or self._answers[0].id)
 
     def action_scroll(self, pages: int) -> None:

@@ -373,7 +373,7 @@ class Detail(DeckScreen):
 
     def do_details(self) -> None:
         """The key that opens the page leaves it, whatever has been opened from it."""
-        if self.is_current:
+        if self.is_active:
             self.gpudeck.tasks.go_to(self.task_name)
             self.dismiss()
 

@@ -197,7 +197,7 @@ class LogScreen(DeckScreen):
         self._title()
 
     def do_back(self) -> None:
-        if self.is_current:
+        if self.is_active:
             self.dismiss()
 
     def do_log(self) -> None:

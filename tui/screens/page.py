@@ -139,7 +139,7 @@ class PageScreen(DeckScreen, Generic[View]):
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def do_back(self) -> None:
-        if self.is_current:
+        if self.is_active:
             self.dismiss()
 
     def act(self, action_id: str) -> None:

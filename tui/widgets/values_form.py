@@ -49,9 +49,9 @@ class ValuesForm(ModalScreen[Question | None]):
         found = await self._read(text)
         if isinstance(found, Refusal):
             self.query_one("#values-problem", Static).update(clean(found.text))
-        elif self.is_current:
+        elif self.is_active:
             self.dismiss(found)
 
     def action_leave(self) -> None:
-        if self.is_current:
+        if self.is_active:
             self.dismiss(None)
