@@ -73,7 +73,8 @@ class UsedDeck(Commanded):
         return self.folder / PLACE / "logs"
 
     def holder(self, stem: str = "tasks") -> Holder | None:
-        return held_by(str(self.state_dir.with_name(stem)))
+        found = held_by(str(self.state_dir.with_name(stem)))
+        return found if found is not None and lives(found.pid) else None  # its helpers have the lock a moment longer
 
     def run_command(self, *words: str) -> Ran:
         """A command to its end, which is one that is documented."""

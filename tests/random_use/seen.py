@@ -22,7 +22,7 @@ _ROW = re.compile(rf"^[▌◆ ].?\s?([{_GLYPH}]) (?:[a-z]+ +)?.?({'|'.join(NAMES
 
 _PRESSES = 3
 """A key that comes while the screen has lent the terminal to an editor or a pager is theirs; one that comes as a
-question opens, which the engine was asked about before, is the question's."""
+question or a page opens, which the engine was asked about before, is for that."""
 _ANSWER_S = 10.0
 
 
@@ -51,7 +51,7 @@ def answers(deck: UsedDeck) -> None:
             break
     else:
         raise AssertionError(f"no help, after {_PRESSES} times ?\n{screen.text()}")
-    screen.press("Escape")
+    screen.press(*["Escape"] * 8)
     screen.until(_at_table, "the table, after help")
 
 

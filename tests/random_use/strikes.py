@@ -20,10 +20,7 @@ def _freeze(deck: UsedDeck, _: Sequence[str]) -> None:
     found = deck.holder()
     if found is None or not (deck.folder / "tasks.toml").exists():
         return
-    try:
-        os.kill(found.pid, signal.SIGSTOP)
-    except ProcessLookupError:  # it has just been killed
-        return
+    os.kill(found.pid, signal.SIGSTOP)
     try:
         done = deck.run_command("pause", "-f", "tasks.toml")
         assert done.code == 3, done
