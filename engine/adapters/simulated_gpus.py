@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.gpu_names import simulated_name
 from ..ports import GpuInfo
 
 TOTAL_MIB = 80 * 1024
@@ -15,12 +16,14 @@ def simulated_gpus(count: int) -> tuple[GpuInfo, ...]:
 
 def _info(index: int, count: int) -> GpuInfo:
     return GpuInfo(
-        uuid=f"SIM-{index}",
+        uuid=simulated_name(index),
         index=index,
         name="SIM 80GB",
         total_mib=TOTAL_MIB,
         slowdown_c=89,
         power_limit_w=LIMIT_W,
         simulated=True,
-        links={f"SIM-{other}": 100 if other // 2 == index // 2 else 30 for other in range(count) if other != index},
+        links={
+            simulated_name(other): 100 if other // 2 == index // 2 else 30 for other in range(count) if other != index
+        },
     )

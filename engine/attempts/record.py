@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from ..core.gpu_names import is_simulated as is_simulated_gpu
 from ..text import pairs_text, wh_text
 
 if TYPE_CHECKING:  # who only reads a record needs no deck and no parser of metrics
@@ -101,7 +102,7 @@ def is_simulated(record: Mapping[str, Any]) -> bool:
     """Whether the attempt's GPUs were simulated ones."""
     gpus = record.get("gpus")
     found = cast("list[Mapping[str, Any]]", gpus) if isinstance(gpus, list) else []
-    return any(str(gpu.get("uuid", "")).startswith("SIM-") for gpu in found)
+    return any(is_simulated_gpu(str(gpu.get("uuid", ""))) for gpu in found)
 
 
 def last_scores(path: str) -> tuple[dict[str, float], dict[str, float]]:

@@ -24,9 +24,22 @@ def gpus_by_type(gres: str) -> Counter[str]:
     return +found
 
 
+_SIMULATED = "SIM-"
+
+
+def simulated_name(index: int) -> str:
+    """What a simulated GPU has for a UUID."""
+    return f"{_SIMULATED}{index}"
+
+
+def is_simulated(uuid: str) -> bool:
+    return uuid.startswith(_SIMULATED)
+
+
 def indices(uuids: Iterable[str], index_of: Mapping[str, int]) -> tuple[int, ...]:
-    """Of these GPUs, those that are known."""
-    return tuple(index_of[uuid] for uuid in uuids if uuid in index_of)
+    """Of these GPUs, those that are known, as simulated ones always are."""
+    found = (int(uuid[len(_SIMULATED) :]) if is_simulated(uuid) else index_of.get(uuid) for uuid in uuids)
+    return tuple(index for index in found if index is not None)
 
 
 _SHORTEST = len("GPU-") + 1

@@ -17,6 +17,7 @@ from .events import (
     ShardsFixed,
     StartRevoked,
 )
+from .gpu_names import is_simulated
 
 AttemptKey = tuple[str, int]
 """Task and number of an attempt."""
@@ -49,7 +50,7 @@ class Recorded:
     @property
     def ran_on_gpus(self) -> bool:
         """Whether real GPUs have been used."""
-        return any(not uuid.startswith("SIM-") for start in self.starts.values() for uuid in start.gpus)
+        return any(not is_simulated(uuid) for start in self.starts.values() for uuid in start.gpus)
 
     @property
     def lasting_tokens(self) -> frozenset[str]:

@@ -15,6 +15,7 @@ from ..core.fit import barred_in_words
 from ..core.flags import count_flags, is_stale, take_flagged
 from ..core.forecast import Forecast
 from ..core.gates import GateState
+from ..core.gpu_names import indices
 from ..core.marks import is_of_other_work
 from ..core.phases import NAMES, Backoff, Blocked, Cached, Failed, Phase, Stopping, Unknown
 from ..core.readiness import done_before
@@ -77,7 +78,7 @@ class DeckView:
         self._deck = deck
         self._clock = clock
         self._file = file
-        self._infos = infos
+        self._index_of = {uuid: info.index for uuid, info in infos.items()}
         self._seen = seen
         self._last_metrics = last_metrics
         self._file_plan = file_plan
@@ -178,7 +179,7 @@ class DeckView:
         )
 
     def _gpus(self, uuids: tuple[str, ...]) -> tuple[int, ...]:
-        return tuple(self._infos[uuid].index for uuid in uuids if uuid in self._infos)
+        return indices(uuids, self._index_of)
 
     def gpus(self) -> tuple[GpuRow, ...]:
         """The deck's GPUs by index."""

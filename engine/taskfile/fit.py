@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import cast
 
-from ..core.gpu_names import gpus_by_type, means
+from ..core.gpu_names import gpus_by_type, means, simulated_name
 from ..core.selector import is_glob
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
@@ -69,7 +69,7 @@ def _where(task: TaskSpec) -> str:
 def _gpus(deck: DeckFile, inventory: Inventory) -> Sequence[GpuInfo]:
     simulated = deck.settings.gpus
     if isinstance(simulated, int) and len(inventory.gpus) != simulated:
-        return [GpuInfo(f"SIM-{index}", index, "simulated", None, simulated=True) for index in range(simulated)]
+        return [GpuInfo(simulated_name(index), index, "simulated", None, simulated=True) for index in range(simulated)]
     return inventory.gpus
 
 

@@ -69,6 +69,13 @@ def test_on_a_box_without_gpus_what_wants_one_is_shown_on_the_cpu(empty: Command
     assert empty.command("ls").out.splitlines()[1].split()[:3] == ["t", "succeeded", "cpu"]
 
 
+def test_the_simulated_gpu_of_an_ended_command_stays_told_where_the_next_engine_has_none(empty: Commanded) -> None:
+    assert empty.command(*ONE, "--name", "t", "true").code == 0
+    assert empty.command("stop", "--queue").code == 0
+    assert empty.command("run", "--name", "u", "--", "true").code == 0
+    assert [line.split()[2] for line in empty.command("ls").out.splitlines()[1:]] == ["0", "cpu"]
+
+
 def test_a_command_is_added_where_it_is_to_run(empty: Commanded) -> None:
     (empty.folder / "there").mkdir()
     assert empty.command("add", "-n", "0", "--cwd", "there", "--name", "t", "pwd").code == 0

@@ -14,14 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...core.gpu_names import is_simulated
 from ...ports import SpawnRefusedError
 from .. import host
 from . import file
 from .file import ANY, LockFile, UnusableError, Wrapper, lock_folder
 from .names import GATHERING, Board, Entry, describe
-
-SIMULATED = "SIM-"
-"""How the UUIDs of simulated GPUs begin: everybody has his own."""
 
 
 @dataclass(slots=True)
@@ -307,4 +305,4 @@ class Claims:
 
 
 def _real(gpus: Collection[str]) -> frozenset[str]:
-    return frozenset(uuid for uuid in gpus if not uuid.startswith(SIMULATED))
+    return frozenset(uuid for uuid in gpus if not is_simulated(uuid))

@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from ...core.events import Fate, Unproven
+from ...core.gpu_names import is_simulated
 from ...core.inputs import LeaderExited, Spawned, TreeGone
 from ...core.readings import GpuReading, Process
 from ...ports import Known, Sink
 from ..allocation import node_of
 from ..background import within
-from ..claims.claims import SIMULATED
 from ..host import boottime_s
 from . import proc, record
 from .attempts import Attempts
@@ -197,7 +197,7 @@ class Recovery:
         A program can erase its environment, leave its session and lose its parents. Then only the driver knows of it.
         It is asked once nothing else speaks against it that the attempt is gone.
         """
-        gpus = [uuid for uuid in known.claims if not uuid.startswith(SIMULATED)]
+        gpus = [uuid for uuid in known.claims if not is_simulated(uuid)]
         if self.look is None or not gpus:
             return ""
         others = {pid for pid, token in self._leaders.items() if token != attempt.token}
