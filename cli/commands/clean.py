@@ -39,17 +39,17 @@ def run(command: Command) -> int:
     says no or something could not be removed. Raises DeckError."""
     given, as_json, dry_run = command.given, command.flag("json"), command.flag("dry_run")
     older_s, keep_last = option_s("--older-than", given.get("older_than")), given.get("keep_last")
-    keep_last, records = 1 if keep_last is None else keep_last, command.flag("records")
+    records = command.flag("records")
     path = os.path.abspath(task_file(command))
     offline = open_offline(path, command.options(), os.environ)
     if offline.broken:
         raise TaskFileError(offline.broken.splitlines())
+    ended = ended_in(offline, command.words, older_s) if path == queue_file() and keep_last is None else ()
+    keep_last = 1 if keep_last is None else keep_last
     try:
-        plan = plan_clean(offline, command.words, older_s, keep_last=keep_last, records=records)
+        plan = plan_clean(offline, command.words, older_s, keep_last=keep_last, records=records, ended=ended)
     except OSError as error:
         raise UsageError(f"{error.filename or offline.file.settings.log_dir}: {error.strerror}") from error
-    if path == queue_file():
-        plan.ended = ended_in(offline, command.words, older_s)
     nothing = not plan.go and not plan.unneeded and not plan.copies and not plan.ended
     if not as_json:
         print("\n".join(_table(plan)))
@@ -98,9 +98,7 @@ def _table(plan: Plan) -> list[str]:
     total = f"{size_text(plan.disk_bytes)}{attempts} ({plural(plan.files, 'file')})"
     if plan.ended:
         names = field_text(names_text(plan.ended))
-        lines.append(
-            f"to take off the list: {plural(len(plan.ended), 'ended command')} ({names}); the newest logs stay"
-        )
+        lines.append(f"to take off the list: {plural(len(plan.ended), 'ended command')} ({names}), with the logs")
     nothing = [] if plan.ended else ["nothing to remove"]
     return [*lines, *([f"to remove: {total}"] if rows else nothing)]
 
@@ -292,16 +290,23 @@ class Plan:
 
 
 def plan_clean(
-    offline: OfflineDeck, selectors: Sequence[str], older_s: float | None, *, keep_last: int, records: bool
+    offline: OfflineDeck,
+    selectors: Sequence[str],
+    older_s: float | None,
+    *,
+    keep_last: int,
+    records: bool,
+    ended: Sequence[str] = (),
 ) -> Plan:
     """Look at the log folder and the state folder. *older_s*: what is younger stays; None: of any age. *keep_last*: so
-    many attempts of each task stay, the newest. *records*: also what the state folder needs no more. Raises OSError and
-    UsageError."""
-    plan, now = Plan(offline.file.settings.log_dir), time.time()
+    many attempts of each task stay, the newest. *records*: also what the state folder needs no more. *ended*:
+    commands of the queue that go off its list, and so none of their attempts stay. Raises OSError and UsageError."""
+    plan, now = Plan(offline.file.settings.log_dir, ended=ended), time.time()
     busy = running_logs()
     names = [task.name for task in tasks_meant(offline, selectors)]
     for name in names if selectors else [*names, *offline.gone]:
-        _plan_task(plan, offline, name, busy, inf if older_s is None else now - older_s, keep_last)
+        keep = 0 if name in ended else keep_last
+        _plan_task(plan, offline, name, busy, inf if older_s is None else now - older_s, keep)
     if records and offline.state is not None:
         limit = now - (UNNEEDED_S if older_s is None else older_s)
         plan.unneeded = unneeded_in(offline.state, limit, None if offline.damage else offline.journal.tokens)
@@ -360,11 +365,12 @@ def _goes_on(end: AttemptEnded | None) -> bool:
 
 
 def _spared(left: Left, *, last: bool) -> bool:
-    """Of a task's last attempt one file stays, so that numbers go on where they were even if the journal is lost.
-    Returns whether anything is left to remove."""
-    if last:
-        keeper = f"attempt-{left.attempt}.json"
-        del left.files[keeper if keeper in left.files else min(left.files)]
+    """What an attempt ran and came to stays told; and of a task's last attempt one file stays, so that numbers go on
+    where they were even if the journal is lost. Returns whether anything is left to remove."""
+    record = f"attempt-{left.attempt}.json"
+    if last and record not in left.files:
+        record = min(left.files)
+    left.files.pop(record, None)
     return bool(left.files)
 
 

@@ -40,9 +40,10 @@ def run(command: Command) -> int:
         return 0
     if left_out:
         place.say(left_out)
-    if not (counts.running or counts.queued) and (over := _over(head)):
+    busy = counts.running > 0 or counts.queued > 0
+    if over := _over(head, busy=busy):
         place.say(over)
-    if not (counts.running or counts.queued) and (lost := _without_outputs(place)):
+    if not busy and (lost := _without_outputs(place)):
         them = "it" if len(lost) == 1 else "them"
         place.say(
             f"{names_text(lost)} succeeded, and the outputs are gone or another attempt's by now: `gpudeck retry` with "
@@ -57,10 +58,11 @@ def run(command: Command) -> int:
     return 0
 
 
-def _over(head: DeckHead) -> str:
-    """What has ended and waits for its user; "" for nothing."""
+def _over(head: DeckHead, *, busy: bool) -> str:
+    """What has ended and waits for its user; "" for nothing. *busy*: others run, so that only an edit is to be told."""
     counts = head.counts
     told = {"failed": counts.failed, "changed": head.changed, "cancelled": counts.cancelled, "pruned": counts.pruned}
+    told = {"changed": head.changed} if busy else told
     told = {name: count for name, count in told.items() if count}
     if not told:
         return ""

@@ -171,7 +171,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         task.left_out_done = None
         if not attempt.rebooted:
             deck.learned.success(fact.fingerprint, fact.duration_s)
-            if counts_as == task.spec.fingerprint:
+            if counts_as == task.spec.fingerprint and not task.spec.given:
                 learn_duration(deck, task.entry, fact.duration_s)
     elif not fact.never_ran:
         ran = attempt.began or fact.outcome.exit_code is not None

@@ -383,15 +383,18 @@ class Deck:
         return task.begun_policy.timeout_s if expected is None else expected
 
     def forecast_s(self, task: Task) -> float | None:
-        """How long an attempt of this task is expected to take: as the progress of the one that runs says, else its own
-        median, else its entry's."""
+        """How long an attempt of this task is expected to take: as the progress of the one that runs says, else as
+        `typical_s`."""
         attempt = task.attempt()
         if attempt is not None and attempt.ends_at is not None:
             return attempt.ends_at - attempt.at
+        return self.typical_s(task)
+
+    def typical_s(self, task: Task) -> float | None:
+        """The median of what its attempts took, else of its entry's; those tell nothing of one with a retry's values,
+        which may have ten times the steps."""
         own = self.learned.seconds(task.spec.fingerprint)
-        if own is not None:
-            return own
-        return task.entry.typical_s
+        return own if own is not None or task.spec.given else task.entry.typical_s
 
     def smallest_mib(self, gpus: Iterable[str]) -> int | None:
         """Memory of the smallest of these cards, as far as that is known."""

@@ -74,8 +74,7 @@ def _left(deck: Deck, task: Task, at: float) -> _Left:
         return _Left(task, attempt, None)
     if attempt is not None and attempt.ends_at is not None:
         return _Left(task, attempt, max(0.0, attempt.ends_at - at))
-    known = deck.learned.seconds(task.spec.fingerprint)
-    expected = task.entry.typical_s if known is None else known
+    expected = deck.typical_s(task)
     if expected is not None and attempt is not None and attempt.began:
         expected = max(0.0, expected - (at - attempt.at))
     return _Left(task, attempt, expected, max(0.0, phase.until - at) if isinstance(phase, Backoff) else 0.0)

@@ -88,7 +88,7 @@ class Records:
     done under another name it is the attempt that did it."""
 
     def __init__(self, logs: LogFolder, deck: Deck, variables: Mapping[str, str]) -> None:
-        """*variables*: [vars] of the file, which those have that no retry has given another value."""
+        """*variables*: [vars] of the file, which those have that ran what it says, with no other value by a retry."""
         self.variables = variables
         self._logs = logs
         self._deck = deck
@@ -222,8 +222,12 @@ def results_of(records: Records, tasks: Iterable[Task], asked: Sequence[Asked]) 
     for task in tasks:
         values, given, state = _values(records, task, asked), records.given(task), records.state(task)
         params, done = {**task.spec.params, **given}, state in _DONE
-        params |= {name: value for name, value in of_file.items() if name not in params}
-        otherwise = otherwise_text(records.of(task))
+        record = records.of(task)
+        if (
+            record.get("fingerprint", task.spec.fingerprint) == task.spec.fingerprint
+        ):  # what it ran is what the file says
+            params |= {name: value for name, value in of_file.items() if name not in params}
+        otherwise = otherwise_text(record)
         found.append(Result(task.name, task.spec.entry, params, state, done, values, frozenset(given), otherwise))
     return found
 

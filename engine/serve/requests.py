@@ -16,7 +16,7 @@ from ..core.events import RetryOptions
 from ..core.explain import explain
 from ..core.gone import doing
 from ..core.inputs import GpuVerb, Preempt, Verb
-from ..core.phases import FINAL, NAMES, Backoff, Blocked, Queued, Unknown, Waiting
+from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
 from ..core.preempt import candidates, offer, want, work_lost_s
 from ..errors import UsageError
 from ..live.change import ChangeArgs
@@ -150,9 +150,9 @@ class Requests:
                 given = self._to(TasksArgs, args)
                 if verb in ("cancel", "hold"):
                     await self._take_in(given.tasks)
-                heirs = self._heirs(given.tasks) if verb in ("cancel", "kill") else ""
+                same = self._same_work(given.tasks) if verb in ("cancel", "kill") else ""
                 reply = await self._verb(Verb(verb, self._names(given.tasks), by=given.by))
-                return {**reply, "note": self._note() if verb == "release" else heirs}
+                return {**reply, "note": self._note() if verb == "release" else same}
             case "priority":
                 chosen = self._to(PriorityArgs, args)
                 return await self._verb(Verb("priority", self._names(chosen.tasks), chosen.value, by=chosen.by))
@@ -257,17 +257,19 @@ class Requests:
         paused = "the deck is paused: nothing starts until `gpudeck unpause`" if self._deck.paused else ""
         return paused or barred_text(self._view.head())
 
-    def _heirs(self, names: Sequence[str]) -> str:
-        """Which other tasks start as these end, because the file has their work by other names now; "" for none."""
-        running = [(task, attempt) for task in self._tasks(names) if (attempt := task.attempt()) is not None]
-        ended = {id(task) for task, attempt in running if task.gone or task.spec.fingerprint != attempt.fingerprint}
-        if not ended:
-            return ""
-        waiting = [task for task in self._deck.tasks if isinstance(task.phase, Queued) and task.name not in names]
-        heirs = [task.name for task in waiting if id(doing(self._deck, task)) in ended]
-        one = len(heirs) == 1
-        starts = f"{'has' if one else 'have'} the same work in the file and start{'s' if one else ''} next"
-        return f"{names_text(heirs)} {starts}: cancel {'it' if one else 'them'}, too, to be rid of it" if heirs else ""
+    def _same_work(self, names: Sequence[str]) -> str:
+        """Of tasks that are to be ended, what else does their work or will, because the file has it by another name
+        now; "" for nothing."""
+        running = [(task, attempt) for task in self._deck.active.values() if (attempt := task.attempt()) is not None]
+        works = {each.fingerprint for task, each in running if task.gone or task.spec.fingerprint != each.fingerprint}
+        waiting = [task for task in self._deck.tasks if works and task.spec.fingerprint in works]
+        pairs = [(task.name, other.name) for task in waiting if (other := doing(self._deck, task)) is not None]
+        heirs = [heir for heir, other in pairs if other in names and heir not in names]
+        doers = [other for heir, other in pairs if heir in names and other not in names]
+        starts, runs = ("starts", "runs") if len(heirs or doers) == 1 else ("start", "run")
+        told = f"{names_text(heirs)} {starts} next with the same work" if heirs else ""
+        told = told or (f"{names_text(doers)} {runs} on with the same work" if doers else "")
+        return f"{told}: cancel {'it' if len(heirs or doers) == 1 else 'them'}, too, to be rid of it" if told else ""
 
     def _of_halt(self, lifted: str) -> str:
         """What a retry means for what a halt has left. *lifted*: what halted the run until now."""

@@ -47,10 +47,22 @@ def test_who_cancels_what_was_renamed_is_told_that_its_new_name_starts(deck: Com
     deck.write(named("two"))
     assert deck.command("apply", "-y").code == 0
     said = deck.command("cancel", "one").err
-    assert "two has the same work in the file and starts next: cancel it, too, to be rid of it" in said
+    assert "two starts next with the same work: cancel it, too, to be rid of it" in said
     deck.until_state("two", "running")
     gate.let()
     assert deck.command("wait").code == 0
+
+
+def test_who_cancels_the_new_name_is_told_that_the_work_runs_on_under_the_old_one(deck: Commanded) -> None:
+    gate = deck.gate()
+    deck.write(named("one"))
+    assert deck.command("start").code == 0
+    deck.until_state("one", "running")
+    deck.write(named("two"))
+    assert deck.command("apply", "-y").code == 0
+    said = deck.command("cancel", "two").err
+    assert "one runs on with the same work: cancel it, too, to be rid of it" in said
+    gate.let()
 
 
 def test_renamed_to_a_name_that_has_done_other_work(deck: Commanded) -> None:

@@ -166,6 +166,19 @@ async def test_a_result_of_other_values_counts_and_is_told_as_one(desk: Desk) ->
 
 
 @at_desk(SWEEP, ENDS)
+async def test_table_does_not_give_a_result_of_before_an_edit_the_values_of_after(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.ending["t-64"] = Ends(0, out="loss=7\n")
+    await desk.command("retry", "t-64", "--set", "lr=0.2")
+    await desk.until_state("after", "succeeded")
+    await desk.leave()
+    desk.write(SWEEP.replace("lr = 0.1", "lr = 0.9"))
+    assert (await desk.command("accept", "t-32")).code == 0
+    table = (await desk.command("table", "t-*")).out
+    assert table.splitlines()[2:] == ["| t-32 | 32  | -   |    - |", "| t-64 | 64  | 0.2 |    7 |"]
+
+
+@at_desk(SWEEP, ENDS)
 async def test_what_would_do_the_work_of_another_task_or_write_its_outputs_is_refused(desk: Desk) -> None:
     assert await desk.run() == 1
     refused = await desk.command("retry", "-y", "t-64", "--set", "bs=32")

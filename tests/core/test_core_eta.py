@@ -115,6 +115,11 @@ def test_a_held_task_and_what_waits_for_it_are_not_in_the_time_left() -> None:
     assert forecast(found.deck, found.now).left_s == pytest.approx(HOUR)
 
 
+def test_what_others_of_its_entry_took_tells_nothing_of_a_task_with_values_of_a_retry() -> None:
+    found = measured(spec("a"), spec("b", given=(("epochs", "50"),)), gpus=1)
+    assert forecast(found.deck, found.now) == Forecast(pytest.approx(HOUR), 1)
+
+
 def test_a_round_that_is_still_to_come_is_in_the_time_left() -> None:
     found = measured(*(spec(f"t{n}-{k}", round=n) for n in range(3) for k in range(2)), gpus=4)
     assert forecast(found.deck, found.now).left_s == pytest.approx(3 * HOUR)

@@ -58,6 +58,9 @@ def cleaned(deck: Deck, *selectors: str, **how: object) -> int:
     return clean(Command("clean", file=str(deck.folder / "tasks.toml"), words=selectors, given={"yes": True, **how}))
 
 
+RECORDS = [f"attempt-{number}.json" for number in (1, 2, 3, 4)]
+
+
 def files(deck: Deck, task: str = "bad") -> list[str]:
     return sorted(os.listdir(deck.folder / "logs" / task))
 
@@ -78,7 +81,7 @@ def age(deck: Deck, *numbers: int, days: float, task: str = "bad") -> None:
 def test_all_but_the_newest_attempt_go(failed: Deck) -> None:
     assert cleaned(failed) == 0
     left = [name for name in files(failed) if not name.endswith(".gpu.json")]  # there where an attempt took seconds
-    assert left == ["attempt-4.err", "attempt-4.json", "attempt-4.log", "latest.err", "latest.log"]
+    assert left == [*RECORDS[:3], "attempt-4.err", "attempt-4.json", "attempt-4.log", "latest.err", "latest.log"]
 
 
 def test_as_many_attempts_stay_as_are_asked_for(failed: Deck) -> None:
@@ -106,9 +109,9 @@ def test_an_old_newest_attempt_stays_unless_asked_for(failed: Deck) -> None:
     assert "attempt-4.log" in files(failed)
 
 
-def test_of_the_newest_attempt_the_json_stays_and_no_link_leads_nowhere(failed: Deck) -> None:
+def test_what_each_attempt_ran_and_came_to_stays_and_no_link_leads_nowhere(failed: Deck) -> None:
     cleaned(failed, keep_last=0)
-    assert files(failed) == ["attempt-4.json"]
+    assert files(failed) == RECORDS
     assert not [path for path in (failed.folder / "logs").rglob("*") if path.is_symlink() and not path.exists()]
 
 
@@ -135,7 +138,7 @@ def test_cleaning_twice_is_cleaning_once(failed: Deck, capsys: pytest.CaptureFix
 def test_without_a_json_the_newest_attempt_keeps_a_log(failed: Deck) -> None:
     (failed.folder / "logs/bad/attempt-4.json").unlink()
     cleaned(failed, keep_last=0)
-    assert [name for name in files(failed) if name.startswith("attempt")] == ["attempt-4.err"]
+    assert [name for name in files(failed) if name.startswith("attempt")] == [*RECORDS[:3], "attempt-4.err"]
 
 
 def test_only_the_selected_tasks_are_cleaned(failed: Deck) -> None:
@@ -146,7 +149,7 @@ def test_only_the_selected_tasks_are_cleaned(failed: Deck) -> None:
 
 def test_tasks_are_selected_by_how_they_stand(failed: Deck) -> None:
     cleaned(failed, "state:failed", keep_last=0)
-    assert files(failed) == ["attempt-4.json"]
+    assert files(failed) == RECORDS
     assert "attempt-1.log" in files(failed, "good")
 
 
@@ -157,13 +160,13 @@ def test_files_that_attempts_did_not_make_stay(failed: Deck) -> None:
         (folder / name).write_text("mine")
     (folder / "attempt-1.d").mkdir()
     cleaned(failed, keep_last=0)
-    assert files(failed) == sorted(["attempt-4.json", "attempt-1.d", *mine])
+    assert files(failed) == sorted([*RECORDS, "attempt-1.d", *mine])
 
 
 def test_logs_of_ranks_go_with_their_attempt(failed: Deck) -> None:
     (failed.folder / "logs/bad/attempt-2.rank13.log").write_text("rank")
     cleaned(failed)
-    assert not [name for name in files(failed) if name.startswith("attempt-2")]
+    assert [name for name in files(failed) if name.startswith("attempt-2")] == ["attempt-2.json"]
 
 
 def test_what_an_attempt_used_of_its_gpus_goes_with_its_logs(failed: Deck) -> None:
@@ -296,7 +299,7 @@ def test_a_dry_run_tells_and_removes_nothing(failed: Deck, capsys: pytest.Captur
     assert files(failed) == before
     out = capsys.readouterr().out
     assert "bad  attempts 1-3" in out
-    assert "in the logs of 3 attempts (9 files)" in out
+    assert "in the logs of 3 attempts (6 files)" in out
 
 
 def test_where_nobody_can_be_asked_nothing_is_removed(failed: Deck) -> None:
@@ -331,7 +334,7 @@ def test_json_tells_each_attempt(failed: Deck, capsys: pytest.CaptureFixture[str
     cleaned(failed, json=True)
     said = json.loads(capsys.readouterr().out)
     assert [(row["task"], row["attempt"], row["files"]) for row in said["attempts"]] == [
-        ("bad", 1, 3), ("bad", 2, 3), ("bad", 3, 3),
+        ("bad", 1, 2), ("bad", 2, 2), ("bad", 3, 2),
     ]  # fmt: skip
     assert said["removed"] == {"files": 9, "bytes": before - disk_of_logs(failed)}
 

@@ -70,7 +70,9 @@ def _events(deck: UsedDeck) -> Iterator[dict[str, Any]]:
 
 
 def left_records(deck: UsedDeck, kept: Collection[str]) -> Iterator[str]:
-    """Nothing is left of attempts that are settled; *kept*: tokens of others."""
+    """Nothing is left of attempts that are settled; *kept*: tokens of others. What turns a late wrapper of a start that
+    came to nothing away stays for an hour."""
     for path in (deck.state_dir / "attempts").iterdir():
-        if path.name not in kept:
-            yield f"{path} was left: {path.read_text(errors='replace') if path.is_file() else ''}"
+        text = path.read_text(errors="replace") if path.is_file() else ""
+        if path.name not in kept and text.strip() != "void":
+            yield f"{path} was left: {text}"
