@@ -32,10 +32,27 @@ def run_command(command: Command) -> int:
     run: Callable[[Command], int] = import_module(f".commands.{module}", __package__).run
     try:
         return run(command)
+    except UsageError as error:
+        if name := _of_queue(command, str(error)):
+            raise UsageError(f"{error}; {name} is in your queue: --queue means that") from None
+        raise
     except EngineUnavailableError as error:
         if not error.gone or command.verb not in _ONCE_MORE:
             raise
         return run(command)
+
+
+def _of_queue(command: Command, refusal: str) -> str:
+    """The task that a deck does not have, where the user's queue has it; "" otherwise."""
+    name, told, _ = refusal.partition(": no task of this deck matches")
+    if not told or command.given.get("queue", True):
+        return ""
+    from ..engine.client.files import queue_file
+    from ..engine.runs.book import entries_in
+
+    path = queue_file()
+    in_queue = os.path.isfile(path) and any(entry.get("name") == name for entry in entries_in(path))
+    return name if in_queue and name in command.words else ""
 
 
 def _refuse_gone_folder() -> None:

@@ -50,6 +50,8 @@ def _how_to_set(command: Command, unmatched: Sequence[str]) -> str:
     values = [word for word in unmatched if word.partition("=")[0].isidentifier() and "=" in word]
     if not values or command.verb != "retry":
         return ""
+    if command.flag("queue"):
+        return f"; `{' '.join(f'--env {pair}' for pair in values)}` puts variables into its environment"
     given = command.given.get("values_given") or ()
     form = f"`{' '.join(f'--set {pair}' for pair in (*given, *values))}`"
     return f"; each value takes a --set of its own: {form}" if given else f"; {form} gives another value"

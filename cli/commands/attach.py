@@ -92,7 +92,7 @@ def _no_terminal(name: str) -> UsageError:
     if meant is not None and meant.state in YET_TO_START:
         why = f"{name} {is_text(meant)}: its terminal opens as it starts; `gpudeck explain {name} --queue` says why"
     elif meant is not None and meant.state in ENDED:
-        why = f"{name} {is_text(meant)}: `gpudeck retry --queue {name}` starts it again"
+        return UsageError(f"{name} {is_text(meant)}: `gpudeck retry --queue {name}` starts it again")
     return UsageError(f"{why}; {names_text(names)} {'does' if len(names) == 1 else 'do'}" if names else why)
 
 

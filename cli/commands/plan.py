@@ -212,7 +212,9 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs:
         f"{starting} of {tasks} tasks would run on {place}, over after {'~' * bool(guesses)}{duration(last)}{also}"
     )
     if guesses:
-        lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
+        lines.append(
+            f"~ {guesses} of unknown length are taken as an hour each, or as their timeout where that is shorter"
+        )
     return lines
 
 

@@ -71,8 +71,8 @@ def place_text(row: TaskRow) -> str:
 
 
 def note_text(row: TaskRow) -> str:
-    """With which values it goes, why it ended so or is pending, or how far it is."""
-    return "; ".join(filter(None, (given_text(row), _standing(row))))
+    """Why it ended so or is pending, or how far it is, and with which values it goes."""
+    return "; ".join(filter(None, (_standing(row), given_text(row))))
 
 
 def _standing(row: TaskRow) -> str:

@@ -75,6 +75,10 @@ def _not_executable(path: str) -> NotExecutableError:
     return NotExecutableError(f"{path}: not executable: chmod +x it, or name the program that runs it")
 
 
+_SESSIONS = [[name] for name in ("bash", "sh", "zsh", "fish", "python", "python3", "ipython")]
+"""What somebody wants to sit at."""
+
+
 def run(command: Command) -> int:
     """Returns the command's exit code; with --detach 0 as soon as an engine has it. Raises DeckError."""
     if command.file is not None:
@@ -83,6 +87,8 @@ def run(command: Command) -> int:
     refuse_missing(wanted.command, wanted.environment)
     if command.flag("interactive") and not command.flag("detach"):
         refuse_no_terminal()
+    elif not command.flag("interactive") and wanted.command in _SESSIONS and sys.stdin.isatty():
+        say(f"nothing of what you type reaches it: `gpudeck run -i -- {wanted.command[0]}` gives it this terminal")
     return queue(command, wanted, detach=command.flag("detach"))
 
 
@@ -103,7 +109,7 @@ def queue(command: Command, wanted: Wanted, *, detach: bool) -> int:
             with connection:
                 take_places(connection, [name] if now else [], quietly, asked.fileno())
                 if not on_cpu and not connection.wait_for_picture().gpus:
-                    quietly(_no_gpu(name, wanted.entry["gpus"]))
+                    quietly(_no_gpu(name, wanted.entry["gpus"] if command.verb == "run" else 0))
             if command.flag("json"):
                 print_json({"added": [name]})
             else:
@@ -126,7 +132,9 @@ def on_terminal(wanted: Wanted, state: str) -> Wanted:
 
 
 def _no_gpu(name: str, wanted: object) -> str:
-    return f"no NVIDIA GPU on this box: {name} runs on the CPU; `--gpus sim:{wanted}` simulates GPUs for it"
+    """*wanted*: so many GPUs as `run` can simulate for it."""
+    simulates = f"; `--gpus sim:{wanted}` simulates GPUs for it" if wanted else ""
+    return f"no NVIDIA GPU on this box: {name} runs on the CPU{simulates}"
 
 
 TIMED_OUT = 124

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..adapters import host
 from ..command import Command
 from ..errors import DeckError, UsageError
-from ..taskfile.find import STATE_DIR, find_task_file
+from ..taskfile.find import NAME, STATE_DIR, find_task_file
 
 QUEUE = "queue"
 """The deck of what `gpudeck run` runs, and `gpudeck add` where there is no task file."""
@@ -94,8 +94,12 @@ def task_file(command: Command) -> str:
     try:
         return find_task_file(command.file, os.environ, os.getcwd())
     except UsageError as error:
-        if "queue" not in command.given or not os.path.isfile(queue_file()):
+        if command.file is not None or "queue" not in command.given:
             raise
+        is_there = os.path.isfile(queue_file())
         if command.verb in _ABOUT_A_FILE or command.flag("headless"):
-            raise UsageError(f"{error}; --queue means your single commands") from None
+            raise (UsageError(f"{error}; --queue means your single commands") if is_there else error) from None
+        if not is_there:
+            runs = "`gpudeck run -- CMD` runs a command, `gpudeck init` writes a file"
+            raise UsageError(f"no {NAME} here or above, and your queue is empty: {runs}") from None
         return queue_file()

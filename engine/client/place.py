@@ -93,7 +93,12 @@ class Place:
             elif not quiet:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
             # A new engine runs the deck under what an earlier start said.
-            if purpose in ("look", "resume", "act") and (still := connection.request("options")["held"]):
+            of_queue = self.path == queue_file()  # whose commands say each for itself what holds
+            if (
+                purpose in ("look", "resume", "act")
+                and not of_queue
+                and (still := connection.request("options")["held"])
+            ):
                 self.say(still)
         else:
             self.tell_environment()

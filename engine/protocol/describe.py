@@ -29,7 +29,10 @@ def task_fields(task: Mapping[str, Any]) -> list[Field]:
         ("retried", _retried(task)),
         ("goes on", f"with {command_text(resume)}" if resume not in (None, task["command"]) else ""),
         ("outputs", ", ".join(task["outputs"])),
-        ("terminal", f"`gpudeck attach {task['name']}` sits down at it" if task.get("on_terminal") else ""),
+        (
+            "terminal",
+            f"`gpudeck attach {task['name']}` sits down at it" if task.get("on_terminal") and task["running"] else "",
+        ),
     )
     return [(label, text) for label, text in fields if text]
 

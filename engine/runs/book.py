@@ -29,6 +29,17 @@ _SETTINGS: Mapping[str, Mapping[str, object]] = {FIT: {"gpu_quarantine": 0}}
 Entry = Mapping[str, object]
 
 
+def entries_in(path: str) -> list[Entry]:
+    """See `Book.entries`; *path*: the file, which need not be there."""
+    try:
+        with open(path, "rb") as file:
+            return cast("list[Entry]", tomllib.load(file).get("task", []))
+    except FileNotFoundError:
+        return []
+    except (ValueError, OSError) as error:
+        raise UsageError(f"{path} cannot be read: {error}. Move it away: logs of earlier runs stay") from error
+
+
 class Book:
     """Several commands may write at once: each call has the file for itself."""
 
@@ -70,14 +81,7 @@ class Book:
 
     def entries(self) -> list[Entry]:
         """In the order in which they were written down. Raises UsageError where the file is damaged."""
-        path = self._home.path
-        try:
-            with open(path, "rb") as file:
-                return cast("list[Entry]", tomllib.load(file).get("task", []))
-        except FileNotFoundError:
-            return []
-        except (ValueError, OSError) as error:
-            raise UsageError(f"{path} cannot be read: {error}. Move it away: logs of earlier runs stay") from error
+        return entries_in(self._home.path)
 
     # -- names --------------------------------------------------------------------------------------------------------
 

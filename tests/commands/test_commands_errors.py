@@ -34,8 +34,28 @@ def test_a_deck_that_is_not_there_is_refused_alike(tmp_path: Path, verb: str) ->
     words = {"priority": ["x", "1"], "fit": ["x", "--var", "bs=1..8"]}.get(verb, words)
     done = typed_in(tmp_path, verb, *words)
     assert done.code == 2, done.err
-    words = "no tasks.toml here or above: `gpudeck init` writes one; `gpudeck run -- CMD` needs none"
-    assert done.err == f"gpudeck: {words}\n"
+    alone = "no tasks.toml here or above: `gpudeck init` writes one; `gpudeck run -- CMD` needs none"
+    runs = "`gpudeck run -- CMD` runs a command, `gpudeck init` writes a file"
+    empty = f"no tasks.toml here or above, and your queue is empty: {runs}"
+    assert done.err in (f"gpudeck: {alone}\n", f"gpudeck: {empty}\n")
+    assert ("queue" in done.err) == (
+        verb
+        in (
+            "ls",
+            "status",
+            "wait",
+            "logs",
+            "show",
+            "explain",
+            "retry",
+            "cancel",
+            "kill",
+            "hold",
+            "release",
+            "accept",
+            "priority",
+        )
+    )
 
 
 @pytest.mark.parametrize("verb", sorted(_OWN_WORDS))

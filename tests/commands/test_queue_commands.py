@@ -54,6 +54,7 @@ def test_clean_takes_off_the_list_what_has_ended_with_its_logs(empty: Commanded)
     assert empty.command(*ONE, "--name", "bad", "echo why; exit 3").code == 3
     assert empty.command(*ONE, "-d", "--name", "lasts", "read _ <gate").code == 0
     until_run(empty, "lasts", "running")
+    until((empty.queue_folder / "logs/bad/attempt-1.json").exists)
     assert "to take off the list: 1 ended command (bad), with the logs" in empty.command("clean", "--dry-run").out
     assert "nothing to remove" in empty.command("clean", "--dry-run", "--keep-last", "1").out
     assert empty.command("clean", "-y").out.endswith("taken off the list: 1 command\n")

@@ -336,7 +336,7 @@ def test_json_tells_each_attempt(failed: Deck, capsys: pytest.CaptureFixture[str
     assert [(row["task"], row["attempt"], row["files"]) for row in said["attempts"]] == [
         ("bad", 1, 2), ("bad", 2, 2), ("bad", 3, 2),
     ]  # fmt: skip
-    assert said["removed"] == {"files": 9, "bytes": before - disk_of_logs(failed)}
+    assert said["removed"] == {"files": 6, "bytes": before - disk_of_logs(failed)}
 
 
 def test_a_broken_task_file_removes_nothing(failed: Deck) -> None:

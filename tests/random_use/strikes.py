@@ -70,6 +70,12 @@ def _killing(whom: Callable[[int], None]) -> Callable[[UsedDeck, Sequence[str]],
     return kill
 
 
+def _kill_wrapper(deck: UsedDeck, words: Sequence[str]) -> None:
+    _killing(lambda pid: os.kill(os.getsid(pid), signal.SIGKILL))(deck, words)
+    if deck.holder() is None:  # with both gone only what the driver lists, which this one does not, keeps a GPU
+        deck.shared = True
+
+
 def _lose(deck: UsedDeck, words: Sequence[str]) -> None:
     """And wait until an engine that runs has noticed."""
     card = int(words[0])
@@ -91,7 +97,7 @@ STRIKES: Mapping[str, Callable[[UsedDeck, Sequence[str]], None]] = {
     "kill-runs": _kill_runs,
     "freeze-engine": _freeze,
     "kill-leader": _killing(lambda pid: os.kill(pid, signal.SIGKILL)),
-    "kill-wrapper": _killing(lambda pid: os.kill(os.getsid(pid), signal.SIGKILL)),
+    "kill-wrapper": _kill_wrapper,
     "kill-group": _killing(lambda pid: os.killpg(os.getpgid(pid), signal.SIGKILL)),
     "lose": _lose,
     "find": lambda deck, words: deck.box.find(int(words[0])),

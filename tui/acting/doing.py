@@ -295,7 +295,7 @@ SHOWN = 20
 def values_hint(tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """What is told above the line: how it is typed, and which variables of the file can be given other values, too."""
     variables: Mapping[str, str] = {name: value for task in tasks for name, value in task.get("vars", {}).items()}
-    return [*VALUES_HINT, *([f"[vars] of the file: {pairs_text(variables)}"] if variables else [])]
+    return [*VALUES_HINT, *([f"other [vars] of the file: {pairs_text(variables)}"] if variables else [])]
 
 
 def values_now(tasks: Sequence[Mapping[str, Any]]) -> str:

@@ -253,10 +253,10 @@ def _cut_why(row: TaskRow, why: str, width: int) -> str:
 
 
 def why_text(row: TaskRow, now_s: float) -> str:
-    """With which values it goes, on which rungs it is, why it is pending or its newest attempt ended so, when the next
+    """On which rungs it is, why it is pending or its newest attempt ended so, with which values it goes, when the next
     one begins."""
     return "; ".join(
-        filter(None, (given_text(row), rung_text(row), row.pending, reason_text(row), again_text(row, now_s)))
+        filter(None, (rung_text(row), row.pending, reason_text(row), given_text(row), again_text(row, now_s)))
     )
 
 
@@ -301,7 +301,7 @@ def plain_text(column: str, row: TaskRow, now_s: float) -> str:
         case "metric":
             return " ".join(f"{clean(name)}={measured(row.score(name))}" for name in row.metrics)
         case "reason":
-            return "; ".join(map(clean, filter(None, (given_text(row), rung_text(row), row.pending, row.reason))))
+            return "; ".join(map(clean, filter(None, (rung_text(row), row.pending, row.reason, given_text(row)))))
         case "name":
             return clean(row.name)
         case _:
