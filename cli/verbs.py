@@ -302,7 +302,7 @@ _HABITS = {
     "st stat stats": "`gpudeck status` tells how the deck stands",
     "sinfo nodes": "`gpudeck gpus` lists the GPUs, or the partitions of a cluster",
     "parallel slots": "`gpudeck --slots-per-gpu 2` runs two tasks on each GPU, `max_parallel` limits those of an entry",
-    "group groups": "`gpudeck --gpus 0-3` gives a deck its share of the box; a `group` of the file has rounds of its own",
+    "group groups": "`gpudeck --gpus 0-3` gives a deck its share of the box; a `group` of the file has its own rounds",
     "version": "`gpudeck --version` prints it",
     "top htop watch monitor nvtop nvitop nvidia-smi": "`gpudeck` opens the screen, `gpudeck gpus` lists the GPUs",
     "screen ui tui open dashboard": "`gpudeck` alone opens the screen",
