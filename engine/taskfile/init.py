@@ -56,6 +56,8 @@ def read_commands(text: str) -> Read:
         notes.append(f"CUDA_VISIBLE_DEVICES left out of {_commands(visible)}: gpudeck gives each task its GPU")
     if background:
         notes.append(f"& left out at the end of {_commands(background)}: gpudeck runs tasks at the same time anyway")
+    if re.search(r"^#SBATCH", text, re.MULTILINE):
+        notes.append("#SBATCH lines are comments here: options go to [slurm], the numbers of --array to a matrix")
     return Read(tuple(command for command in commands if command), tuple(notes))
 
 

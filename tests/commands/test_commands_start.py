@@ -47,6 +47,16 @@ async def test_without_it_such_a_task_is_done(desk: Desk) -> None:
     await desk.until_state("a1", "cached")
 
 
+@at_desk(TWO.replace("outputs", "tags"), ENDS)
+async def test_a_start_tells_of_changed_tasks_also_where_others_run(desk: Desk) -> None:
+    assert await desk.run() == 0
+    desk.write(
+        TWO.replace("outputs", "tags").replace('"true"', '"true 1"') + '[[task]]\nname = "new"\ncommand = "sleep"\n'
+    )
+    told = (await desk.command("start")).err
+    assert "2 changed: `gpudeck retry state:changed` runs them again" in told
+
+
 @at_desk(TWO.replace("outputs", "tags"), {"a2": 0})
 async def test_a_start_tells_of_what_the_run_that_goes_on_leaves_out(desk: Desk) -> None:
     await desk.command("start", "--only", "a1")

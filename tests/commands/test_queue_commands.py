@@ -49,6 +49,15 @@ def test_what_is_said_of_other_tasks_wants_a_task_file(empty: Commanded, words: 
     assert not book_of(empty).exists()
 
 
+def test_a_name_that_only_the_queue_has_is_said_to_be_there(empty: Commanded) -> None:
+    assert empty.command(*ONE, "--name", "mine", "true").code == 0
+    empty.write('[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "true"\n')
+    for verb in ("show", "logs", "cancel"):
+        done = empty.command(verb, "mine")
+        assert (done.code, "mine is in your queue: --queue means that" in done.err) == (2, True), done.err
+    assert "is in your queue" not in empty.command("show", "other").err
+
+
 def test_clean_takes_off_the_list_what_has_ended_with_its_logs(empty: Commanded) -> None:
     gate = empty.gate()
     assert empty.command(*ONE, "--name", "bad", "echo why; exit 3").code == 3

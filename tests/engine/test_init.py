@@ -141,6 +141,13 @@ def test_comments_blank_lines_and_a_wait_are_no_tasks(folder: Path) -> None:
     assert list(commands().values()) == ["python a.py"]
 
 
+def test_the_options_of_a_job_script_are_told_to_be_passed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made("#!/bin/bash\n#SBATCH --array=0-5\npython a.py --seed $SLURM_ARRAY_TASK_ID\n")
+    assert "#SBATCH lines are comments here" in capsys.readouterr().err
+
+
 def test_a_line_that_goes_on_is_one_command(folder: Path) -> None:
     made("python a.py \\\n  --lr 1 \\\n  --seed 2\npython b.py\n")
     assert list(commands().values()) == ["python a.py --lr 1 --seed 2", "python b.py"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from gpudeck.engine.core.events import AttemptEnded
@@ -29,13 +30,14 @@ def wrong_logs(deck: UsedDeck) -> Iterator[str]:
         whole = text.startswith(f"first line of {attempt}\n".encode())
         if not whole or not text.endswith(f"last line of {attempt}\n".encode()) or text.count(b"\n") != wanted:
             yield f"{task} attempt {attempt}: its log is {text[:50]!r} … {text[-50:]!r}, {len(text)} bytes"
-        link = path.with_name("latest.log")
-        if (
-            task in deck.file.tasks
-            and attempt == newest[task]
-            and (not link.is_symlink() or link.resolve() != path.resolve())
-        ):
-            yield f"{link} is not of attempt {attempt}"
+        if task in deck.file.tasks and attempt == newest[task] and _leads_to(path.with_name("latest.log")) < attempt:
+            yield f"latest.log of {task} is not of attempt {attempt}"
+
+
+def _leads_to(link: Path) -> int:
+    """The attempt whose log it is, which may be a newer one that never began; 0: nothing's."""
+    name = link.resolve().name
+    return int(name.removeprefix("attempt-").removesuffix(".log")) if link.is_symlink() else 0
 
 
 def wrong_records(deck: UsedDeck, ends: Mapping[Attempt, AttemptEnded]) -> Iterator[str]:
