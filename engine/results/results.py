@@ -223,9 +223,8 @@ def results_of(records: Records, tasks: Iterable[Task], asked: Sequence[Asked]) 
         values, given, state = _values(records, task, asked), records.given(task), records.state(task)
         params, done = {**task.spec.params, **given}, state in _DONE
         record = records.of(task)
-        if (
-            record.get("fingerprint", task.spec.fingerprint) == task.spec.fingerprint
-        ):  # what it ran is what the file says
+        as_file = record.get("fingerprint", task.spec.fingerprint) == task.spec.fingerprint
+        if as_file:  # else nobody knows which values [vars] had then
             params |= {name: value for name, value in of_file.items() if name not in params}
         otherwise = otherwise_text(record)
         found.append(Result(task.name, task.spec.entry, params, state, done, values, frozenset(given), otherwise))

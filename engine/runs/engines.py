@@ -182,7 +182,7 @@ class Engines:
         return cut_off
 
     def take_off(self, names: Collection[str]) -> None:
-        """Take runs that have ended off the list now. Their logs stay."""
+        """Take runs that have ended off the list now."""
         self._book.drop(names)
         connection = attach(self._home.path, RunOptions())
         if connection is not None:
