@@ -148,7 +148,7 @@ class TakeUp:
     def _say_what_stays(self, fates: Mapping[str, Fate]) -> None:
         failed = self._deck.counts[Failed]
         if failed:
-            text = f"{failed} failed in this run and stay so; once it has ended, the next one takes them up"
+            text = f"{failed} failed in this run and stay so: `gpudeck retry state:failed` runs them again"
             self._reporter.note("info", text)
         for token, task in self._deck.active.items():
             attempt = task.attempt()

@@ -181,7 +181,8 @@ class DeckApp(App[str]):
         self._completed = completed
         self._to_show: Sequence[Notification] = ()
         self._toasts = Toasts(self._show_toasts)
-        self._undo: list[str] = []
+        self._undo: list[tuple[str, str]] = []
+        """What was asked for, newest last: the act, "" where it cannot be taken back, and what was said of it."""
         """What the engine calls what was done from here, the newest last."""
 
     async def request(self, op: str, *, waits: str = "", **args: Any) -> Any:
@@ -329,8 +330,8 @@ class DeckApp(App[str]):
     def _done(self, what: Request, told: Mapping[str, Any], *, waits: bool) -> None:
         """*waits*: what was asked for does not begin at once, so that it can be taken back."""
         undo, note = told.get("undo"), clean(told.get("note") or "")
-        if undo:
-            self._undo.append(undo)
+        if undo or what.op in ("cancel", "kill"):
+            self._undo.append((undo or "", what.done))
         if what.op == "retry":
             self.tasks.unmark(what.args["tasks"])
         left: dict[str, str] = told.get("left") or {}
@@ -370,8 +371,13 @@ class DeckApp(App[str]):
     def do_undo(self) -> None:
         if self.refuses():
             return
-        if self._undo:
-            self._undo_act(self._undo.pop())
+        act, said = self._undo.pop() if self._undo else ("", "")
+        if act:
+            self._undo_act(act)
+        elif said:
+            again = BY_ID["undo"].shown_key
+            more = f"; {again} once more takes back what came before" if self._undo else ""
+            self.tell(f"this cannot be taken back: {said}{more}")
         else:
             self.tell("nothing to take back")
 

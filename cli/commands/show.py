@@ -69,13 +69,11 @@ def _lines(task: dict[str, Any]) -> list[Line]:
 def _command(task: dict[str, Any]) -> list[tuple[str, str]]:
     """What the task runs, and of a changed one what its newest attempt ran."""
     text = command_text(task["command"])
-    if "changed" not in task["flags"]:
+    ran = ran_otherwise(task)
+    if not ran and "changed" not in task["flags"]:
         return [("command", text)]
     fields = [("command", f"{text}  ({'as it would run' if task.get('given') else 'as the file says'} now)")]
-    if task["attempts"]:
-        ran = ran_otherwise(task)
-        fields.append(("ran", f"{ran}  (attempt {task['attempts'][-1]['number']})" if ran else ""))
-    return fields
+    return [*fields, *([("ran", f"{ran}  (attempt {task['attempts'][-1]['number']})")] if ran else [])]
 
 
 def _launch(task: dict[str, Any]) -> list[tuple[str, str]]:

@@ -86,11 +86,17 @@ def other_command(words: Sequence[str], command: str | Sequence[str]) -> str:
 
 
 def ran_otherwise(task: Mapping[str, Any]) -> str:
-    """What the newest attempt of a task has run, in words, where the file says another command by now. *task*: what
-    `gpudeck show` tells of it. Reads a small file."""
-    if "changed" not in task["flags"] or not task["attempts"]:
+    """What the newest attempt of a task has run, in words, where the file says another command by now, also where its
+    result was accepted for that. *task*: what `gpudeck show` tells of it. Reads a small file."""
+    record = read_record(task["attempts"][-1]["json"]) if task["attempts"] else {}
+    return ran_other(record, task)
+
+
+def ran_other(record: Mapping[str, Any], task: Mapping[str, Any]) -> str:
+    """The same of the attempt that a record is of."""
+    if record.get("fingerprint") == task["fingerprint"]:
         return ""
-    return other_command(words_in(read_record(task["attempts"][-1]["json"])), task["command"])
+    return other_command(words_in(record), task["command"])
 
 
 def _runs_text(words: Sequence[str]) -> bool:

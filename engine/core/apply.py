@@ -146,7 +146,8 @@ def _task(deck: Deck, fact: TaskFact) -> None:
 
 
 def _accepted(deck: Deck, task: Task, fact: e.TaskAccepted) -> None:
-    """Its result counts from now on as that of today's work: a success of today, which makes nothing else stale."""
+    """Its result counts from now on as that of today's work: a success of today, which makes nothing else stale. What
+    did not succeed has left no result, and today's work does not go on from it: it would be half of each."""
     attempt = task.attempt()
     if attempt is not None:
         attempt.counts_as = fact.fingerprint
@@ -154,8 +155,6 @@ def _accepted(deck: Deck, task: Task, fact: e.TaskAccepted) -> None:
     if not isinstance(task.phase, FINAL):
         return
     task.result = fact.fingerprint
-    if task.unfinished:
-        task.unfinished = fact.fingerprint
     if isinstance(task.phase, (Succeeded, Cached)):
         keep_success(deck, task.name, Success(fact.wall, *task.made_by, fact.fingerprint))
         task.done_wall = fact.wall

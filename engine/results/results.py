@@ -76,6 +76,8 @@ class Result:
     """Params that `retry --set` gave it."""
     otherwise: str = ""
     """Those, and variables that `retry --env` gave it: "bs=32 X=1"."""
+    as_file: bool = True
+    """It ran what the file says now."""
     counts: bool = True
     """In means; of one that does not its setting is told, and what became of it."""
 
@@ -99,6 +101,10 @@ class Records:
         """{} without one."""
         return self._found(task)[1]
 
+    def lasts(self, task: Task) -> bool:
+        """Its attempt's end has not been written down."""
+        return not self.of(task).get("end")
+
     def attempt(self, task: Task) -> int:
         """Its number, 0 where the task was never attempted."""
         return self._found(task)[0][1]
@@ -113,8 +119,10 @@ class Records:
             end = _table(self.of(task).get("end"))
             told = self._told(task)
             # Its end may not be written yet: rows tell of it first.
-            unread = self.attempt(task) > 0 and not told and (not end or float(end.get("duration_s") or 0.0) < UNREAD_S)
-            self._scores[task.name] = self._marked(task) if unread else told
+            unread = self.lasts(task) or (not told and float(end.get("duration_s") or 0.0) < UNREAD_S)
+            if unread and self.attempt(task) > 0:
+                told = self._best_of(task, told, self._marked(task))
+            self._scores[task.name] = told
         return self._scores[task.name]
 
     def measured(self, task: Task, name: str) -> float | None:
@@ -136,14 +144,22 @@ class Records:
 
     def _told(self, task: Task) -> dict[str, dict[str, float]]:
         """What attempt-N.json says of each metric; the best is that of all attempts that it went on from."""
-        better = {metric.name: {"max": max, "min": min}.get(metric.best) for metric in task.spec.extras.metrics}
         found: dict[str, dict[str, float]] = {}
         for end in reversed(self._ends(task)):
-            for name, score in _table(end.get("metrics")).items():
-                before, now, choose = found.get(name, {}), from_text(score), better.get(name)
-                if choose is not None and "best" in before and "best" in now:
-                    now["best"] = choose(before["best"], now["best"])
-                found[name] = {**before, **now}
+            now = {name: from_text(score) for name, score in _table(end.get("metrics")).items()}
+            found = self._best_of(task, found, now)
+        return found
+
+    def _best_of(
+        self, task: Task, before: Mapping[str, dict[str, float]], now: Mapping[str, dict[str, float]]
+    ) -> dict[str, dict[str, float]]:
+        """What *now* says, each metric's best that of both."""
+        better = {metric.name: {"max": max, "min": min}.get(metric.best) for metric in task.spec.extras.metrics}
+        found = dict(before)
+        for name, score in now.items():
+            had, choose = found.get(name, {}), better.get(name)
+            best = {"best": choose(had["best"], score["best"])} if choose and "best" in had and "best" in score else {}
+            found[name] = {**had, **score, **best}
         return found
 
     def pieces(self, task: Task) -> list[tuple[AttemptPaths, dict[str, Any]]]:
@@ -227,7 +243,9 @@ def results_of(records: Records, tasks: Iterable[Task], asked: Sequence[Asked]) 
         if as_file:  # else nobody knows which values [vars] had then
             params |= {name: value for name, value in of_file.items() if name not in params}
         otherwise = otherwise_text(record)
-        found.append(Result(task.name, task.spec.entry, params, state, done, values, frozenset(given), otherwise))
+        found.append(
+            Result(task.name, task.spec.entry, params, state, done, values, frozenset(given), otherwise, as_file)
+        )
     return found
 
 
@@ -260,8 +278,8 @@ def _values(records: Records, task: Task, asked: Sequence[Asked]) -> dict[str, f
     for one in asked:
         metric, way = declared.get(one.name), one.way(declared.get(one.name))
         value = _kept(scores.get(one.name), metric, way)
-        if value is None and metric is not None:
-            value = _read(records, task, metric, way)
+        if metric is not None and (value is None or records.lasts(task)):
+            value = _better(value, _read(records, task, metric, way), way)
         if value is None:
             value = scores.get(one.name, {}).get("last")
         if value is None and metric is None:
@@ -269,6 +287,13 @@ def _values(records: Records, task: Task, asked: Sequence[Asked]) -> dict[str, f
         if value is not None:
             values[one.name] = value
     return values
+
+
+def _better(before: float | None, now: float | None, way: How) -> float | None:
+    """*before*: of the attempts that one which still runs went on from."""
+    if before is None or now is None:
+        return before if now is None else now
+    return now if way == "last" else {"max": max, "min": min}[way](before, now)
 
 
 def _kept(score: Mapping[str, float] | None, metric: Metric | None, way: How) -> float | None:

@@ -15,10 +15,9 @@ from ...engine.attempts.record import (
     energy_text,
     git_text,
     is_simulated,
-    other_command,
     otherwise_text,
+    ran_other,
     read_record,
-    words_in,
 )
 from ...engine.logs.curves import Curve
 from ...engine.logs.digest import digest
@@ -317,9 +316,8 @@ def chosen(known: Known, width: int) -> list[Line]:
     if known.left is None:
         return [(Span("  reading …", "muted"),)]
     record, end = known.left.record, known.left.end or {}
-    ran = other_command(words_in(record), known.details["command"]) if is_changed(known.details) else ""
     lines = [
-        *field("ran", ran, width),
+        *field("ran", ran_other(record, known.details), width),
         *field("git", git_text(record.get("git")), width),
         *field("snapshot", str(record.get("snapshot") or ""), width),
         *field("host", str(record.get("host") or ""), width),
