@@ -22,8 +22,8 @@ _NEXT_START = "the next start takes the file as it is now; `gpudeck plan` shows 
 
 
 def run(command: Command) -> int:
-    """Show the plan, ask, and apply it. Finished tasks that an edit has changed, this one or an earlier one, run again;
-    with --keep all of them keep their results."""
+    """Show the plan, ask, and apply it. Finished tasks that this edit has changed run again; with --keep they keep
+    their results, and so do those that an earlier one has changed."""
     place = Place.of(command)
     dry_run, keep = command.flag("dry_run"), command.flag("keep")
     told = _Telling(place, as_json=command.flag("json"), dry_run=dry_run, keep=keep)
@@ -35,14 +35,11 @@ def run(command: Command) -> int:
         plan: dict[str, Any] = engine.request("apply", dry_run=True, **kept)
         before = _changed(LiveLook(engine))
         told.planned(plan, before)
-        if dry_run or not (plan["changes"] or before):
+        if dry_run or not (plan["changes"] or (keep and before)):
             return told.end()
         if not agreed("apply this?", yes=command.flag("yes")):
             return told.declined()
-        if plan["changes"] or keep:
-            told.applied(engine.request("apply", digest=plan["digest"], **kept))
-        if not keep:
-            told.again(_run_again(engine))
+        told.applied(engine.request("apply", digest=plan["digest"], **kept))
         place.tell_what_bars(engine)
     return told.end()
 
@@ -74,11 +71,11 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     if command.flag("dry_run"):
         told.note(_NEXT_START)
         return told.end()
-    if not (plan or before or never_ran):
+    if not (plan or never_ran or (keep and before)):
         return told.end()
     if not agreed("apply this?", yes=command.flag("yes")):
         return told.declined()
-    changed = bool(before or (plan and plan.changed_finished))
+    changed = [change.name for change in plan.changed_finished] if plan else []
     with place.start("act") as engine, contextlib.ExitStack() as undo:
         undo.callback(end_again, place, engine)
         if plan:
@@ -90,11 +87,11 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
                 if line not in lines:  # a setting that an engine which runs cannot change
                     told.note(field_text(line))
             told.applied({**answer, "applied": {**answer["applied"], "plan": msgspec.to_builtins(plan)}})
-        elif changed and keep:
+        elif before and keep:
             told.applied(engine.request("apply", keep=True))
         undo.pop_all()
         if changed and not keep:
-            told.again(_run_again(engine))
+            told.again(_run_again(engine, changed))
         place.tell_what_bars(engine)
         if found.deck.deck.run.halted and begins:  # what the halt has left waits
             engine.request("retry", tasks=begins, changed=True)
@@ -150,9 +147,9 @@ class _Telling:
         return 0
 
 
-def _run_again(engine: Connection) -> list[str]:
-    """Finished tasks that have been changed, by whichever edit."""
-    again = _changed(LiveLook(engine))
+def _run_again(engine: Connection, names: Sequence[str]) -> list[str]:
+    """Of these, finished tasks that have been changed."""
+    again = [name for name in _changed(LiveLook(engine)) if name in names]
     if again:
         engine.request("retry", tasks=again, changed=True)
     return again
@@ -166,8 +163,10 @@ def _changed(look: Look) -> list[str]:
 def _show(lines: Sequence[str], before: Sequence[str], *, keep: bool) -> None:
     for line in lines:
         print(field_text(line))
-    if before:
-        means = "keep their results" if keep else "run again, unless their results are kept (--keep)"
-        print(f"{'changed earlier':<21} {field_text(names_text(before))}: they {means}")
-    if not lines and not before:
+    if not lines:
         print("nothing has changed")
+    if before:
+        means = (
+            "they keep their results" if keep else "`gpudeck retry state:changed` runs them again, --keep keeps them"
+        )
+        print(f"{'changed earlier':<21} {field_text(names_text(before))}: {means}")

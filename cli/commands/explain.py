@@ -48,7 +48,9 @@ def _mended(found: Look, row: TaskRow) -> list[str]:
     behind = [other for other in found.rows(()) if other.name in blockers]
     again = [other.name for other in behind if other.state in ("failed", "cancelled", "pruned")]
     return (
-        [f"`gpudeck retry {' '.join(again)}` runs again what it waits for; then it starts by itself"] if again else []
+        [f"`gpudeck retry {' '.join(again)}` runs that again; it starts by itself once all has succeeded"]
+        if again
+        else []
     )
 
 

@@ -77,12 +77,14 @@ class LiveLook:
         }
 
     def explain(self, name: str) -> list[str]:
-        return [obstacle["text"] for obstacle in self.connection.request("explain", tasks=[name])[name]]
+        return [obstacle["text"] for obstacle in self._obstacles(name)]
 
     def blockers(self, name: str) -> list[str]:
         """Tasks that keep it from starting: some, where they are many."""
-        obstacles = self.connection.request("explain", tasks=[name])[name]
-        return list(dict.fromkeys(task for obstacle in obstacles for task in obstacle.get("tasks", ())))
+        return list(dict.fromkeys(task for obstacle in self._obstacles(name) for task in obstacle.get("tasks", ())))
+
+    def _obstacles(self, name: str) -> list[dict[str, Any]]:
+        return self.connection.request("explain", tasks=[name]).get(name, [])  # it may be gone just now
 
     def details(self, name: str) -> dict[str, Any]:
         return self.connection.request("show", tasks=[name])[0]

@@ -77,7 +77,7 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
     yield Line(counts_text(head.counts) + left, tone="warn" if head.counts.failed or head.counts.unknown else "plain")
     paused, halted = goes_on_text(head, halted=False), goes_on_text(head, halted=True)
     kept, stale_kept = (f"`gpudeck accept state:{flag}` keeps their results" for flag in ("changed", "stale"))
-    again, stale_again = "`gpudeck apply` runs them as the file now says", "`gpudeck retry state:stale` runs them again"
+    again, stale_again = (f"`gpudeck retry state:{flag}` runs them again" for flag in ("changed", "stale"))
     said = (
         ("paused", head.paused, f"`gpudeck unpause` {paused}"),
         ("halted by", head.halted, halted and f"`gpudeck unpause` {halted}"),

@@ -32,6 +32,20 @@ def done(deck: Commanded) -> Commanded:
     return deck
 
 
+def test_what_an_earlier_edit_has_changed_is_not_run_again_by_the_apply_of_another(done: Commanded) -> None:
+    write(done, said="new")
+    assert done.command("start").code == 0
+    write(done, seeds=(1, 2, 3), said="new")
+    told = done.command("apply", "-y").out
+    assert "changed earlier       t-1, t-2: `gpudeck retry state:changed` runs them again" in told
+    until(lambda: "new 3" in done.lines("ran"))
+    assert done.command("wait").code == 0
+    assert sorted(done.lines("ran")) == ["new 3", "old 1", "old 2"]
+    assert done.command("apply", "-y").out.startswith("nothing has changed\n")
+    assert done.command("apply", "--keep", "-y").code == 0
+    assert not any(row["changed"] for row in done.rows().values())
+
+
 def test_a_no_starts_nothing_and_added_tasks_are_in_the_plan(done: Commanded) -> None:
     write(done, seeds=(1, 2, 3))
     with typed(done, "apply") as terminal:

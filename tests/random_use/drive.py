@@ -52,8 +52,9 @@ def carry_out(folder: Path, plan: Sequence[Act], tell: Callable[[str], None] = l
 def _look(deck: UsedDeck, *, by_commands: bool) -> None:
     _holds_in_the_end(lambda: books.never(deck), patience_s=0.0)
     if books.started(deck):
-        _holds_in_the_end(lambda: books.at_rest(deck, by_commands=by_commands))
-        books.remember(deck)
+        _holds_in_the_end(lambda: books.at_rest(deck, by_commands=by_commands) if books.started(deck) else [])
+        if books.started(deck):  # still: an engine may have ended that alone knew of its file
+            books.remember(deck)
     if not seen.has_ended(deck):
         seen.answers(deck)
         _holds_in_the_end(lambda: seen.disagreements(deck))

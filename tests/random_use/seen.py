@@ -7,6 +7,7 @@ import re
 
 from gpudeck.tui.drawing.view import LOOKS
 from tests.e2e.decks import until
+from tests.fakes.tmux_screen import TmuxScreen
 
 from .deck import UsedDeck
 from .taskfile import NAMES
@@ -43,16 +44,24 @@ def answers(deck: UsedDeck) -> None:
     screen = deck.screen
     assert screen is not None
     for _ in range(_PRESSES):
-        screen.press(*["Escape"] * 8)
-        screen.until(_at_table, "the table, after escape")
+        _back(screen)
         screen.press("?")
         with contextlib.suppress(AssertionError):
             until(lambda: re.search("To the next task|To the GPU on the left", screen.text()), _ANSWER_S)
             break
     else:
         raise AssertionError(f"no help, after {_PRESSES} times ?\n{screen.text()}")
-    screen.press(*["Escape"] * 8)
-    screen.until(_at_table, "the table, after help")
+    _back(screen)
+
+
+def _back(screen: TmuxScreen) -> None:
+    """To the table. A page that closes takes what else was typed with it."""
+    for _ in range(_PRESSES):
+        screen.press(*["Escape"] * 8)
+        with contextlib.suppress(AssertionError):
+            until(lambda: _at_table(screen.text()), _ANSWER_S)
+            return
+    screen.until(_at_table, "the table, after escape")
 
 
 def _at_table(text: str) -> bool:

@@ -202,6 +202,17 @@ async def test_an_answer_that_comes_as_a_page_opens_over_the_question_closes_nei
         await rig.until_on(Dashboard)
 
 
+async def test_a_cancel_of_what_ran_is_named_and_no_older_act_is_taken_back_in_its_place() -> None:
+    answers = {"hold": {"undo": "7"}, "cancel": {"tasks": [RUNNING], "undo": ""}, "undo": {"text": "taken back"}}
+    async with snapshot_of(MID_RUN, answers=answers) as rig:
+        go_to(rig, RUNNING)
+        await rig.asks("H")
+        await rig.asks("c", "y")
+        assert await rig.asks("u") == []
+        await rig.until_seen("this cannot be taken back")
+        assert await rig.asks("u") == [("undo", {"undo": "7"})]
+
+
 async def test_every_answer_and_its_key_can_be_read_at_80_columns() -> None:
     async with snapshot_of(MID_RUN, SMALL) as rig:
         go_to(rig, RUNNING)

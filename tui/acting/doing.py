@@ -285,7 +285,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
 
 
 VALUES_HINT = (
-    "Edit the values; those that are left out stay. --env X=1 sets a variable of the environment.",
+    "Edit the values; those that are left out stay. --env X=1 sets a variable, and none that is left out.",
     "enter shows the new command, escape leaves",
 )
 SHOWN = 20
