@@ -172,6 +172,14 @@ _LOOK_S = 0.02
 """A terminal is there, and a row settled, within some hundredths of a second."""
 
 
+class _LeftError(Exception):
+    """Ctrl-\\, typed while it still waits: once it has a terminal the key leaves that."""
+
+
+def _leave(*_: object) -> None:
+    raise _LeftError
+
+
 class Follower:
     """Of one run, through the engines that it may need."""
 
@@ -206,6 +214,7 @@ class Follower:
 
     def follow(self, connection: Connection) -> int:
         """Returns the exit code. Raises EngineUnavailableError where it will not be known."""
+        before = signal.signal(signal.SIGQUIT, _leave) if self._terminal else None
         try:
             for _ in range(MOST_LOST):
                 try:
@@ -221,10 +230,15 @@ class Follower:
         except BrokenPipeError:
             self._say(f"nobody reads what {self._name} writes any more; {self._where()}")
             return BROKEN_PIPE
+        except _LeftError:
+            self._say(f"{self._name} goes on: `gpudeck attach {self._name}` sits down at it")
+            return 0
         except KeyboardInterrupt:
             self._say(self._where())
             return 128 + (self._asked.first or 0)
         finally:
+            if self._terminal:
+                signal.signal(signal.SIGQUIT, before)
             self._writes.close()
 
     def _where(self) -> str:

@@ -142,6 +142,21 @@ def test_a_session_that_ended_says_how_it_starts_again_and_a_retry_who_can_sit_d
     assert deck.command("kill", "--queue", "sh").code == 0
 
 
+def test_who_leaves_while_it_still_waits_is_told_how_to_sit_down_later(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as first:
+        asked(first, "echo re''ady", "ready")
+        with typed(deck, *ONE, "-i", "--name", "next", "--", "bash") as second:
+            until_run(deck, "next", "queued")
+            second.until("waits")
+            second.type("\x1c")
+            assert second.finish() == 0
+            assert "next goes on: `gpudeck attach next` sits down at it" in second.shown
+        assert state_of(deck, "next") == "queued"
+        first.type("exit\n")
+        assert first.finish() == 0
+    assert deck.command("kill", "--queue", "next").code == 0
+
+
 def test_who_sits_down_before_it_has_started_is_told_that_it_waits(deck: Commanded) -> None:
     with typed(deck, *SHELL) as first:
         asked(first, "echo re''ady", "ready")
