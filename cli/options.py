@@ -259,7 +259,8 @@ def task_options(parser: argparse.ArgumentParser) -> None:
     add("--timeout", metavar="TIME", help="stopped after 90s, 30m, 2h, …")
     add("--env", action="append", default=[], metavar="K=V", help="over its environment")
     add("--priority", metavar="N", help="higher goes first")
-    add("--name", dest="task_name", metavar="NAME", help="what it is called (default: made from the command)")
+    name = "what it is called (default: made from the command); in the queue numbered where that is taken"
+    add("--name", dest="task_name", metavar="NAME", help=name)
 
 
 def engine(parser: argparse.ArgumentParser) -> None:

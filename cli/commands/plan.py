@@ -189,7 +189,9 @@ def _state(task: Task, phase: Phase) -> str:
         return "left out"
     if isinstance(phase, (Failed, Cancelled, Pruned)):
         return "failed and stays so" if isinstance(phase, Failed) else NAMES[type(phase)]
-    return "done earlier" if isinstance(phase, _SUCCESSES) else _LEFT
+    if isinstance(phase, _SUCCESSES):
+        return "done earlier"
+    return f"{_LEFT}: held" if task.held else _LEFT
 
 
 def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs: int) -> list[str]:
