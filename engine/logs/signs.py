@@ -231,7 +231,7 @@ SIGNS: tuple[Sign, ...] = (
     _sign(
         "other",
         r"error: (?:unrecognized arguments|the following arguments are required|argument )|invalid choice: ",
-        "the script does not take these arguments: attempt-N.json beside the log has the command",
+        "the script does not take these arguments, or not these values: attempt-N.json beside the log has the command",
     ),
     _sign("other", r"\bSyntaxError\b|\bIndentationError\b|\bTabError\b", "the script does not parse with this Python"),
     _sign(
