@@ -111,9 +111,9 @@ def _not_kept(records: Records, tasks: Sequence[Task], known: Sequence[str]) -> 
 
 def tell_what_they_are(command: Command, results: Sequence[Result], deck: Deck) -> None:
     """Lines on stderr: which results are of other work than the file says now, and which ran with other values."""
-    accepted = [one.task for one in results if one.values and not one.as_file and one.task in deck.by_name]
-    if accepted := [name for name in accepted if not is_of_other_work(deck.by_name[name])]:
-        say(f"ran another command than the file has, and accepted: {names_text(accepted)}")
+    accepted = [deck.by_name[one.task] for one in results if one.values and one.done and not one.as_file]
+    if names := [task.name for task in accepted if task.result == task.spec.fingerprint]:
+        say(f"ran another command than the file has, and accepted: {names_text(names)}")
     if outdated := _outdated(results, deck):
         say(Hints.of(command).completed(outdated))
     if given := [f"{one.task} ({one.otherwise})" for one in results if one.otherwise]:

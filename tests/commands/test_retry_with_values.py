@@ -167,6 +167,7 @@ async def test_a_result_of_other_values_counts_and_is_told_as_one(desk: Desk) ->
 
 @at_desk(SWEEP, ENDS)
 async def test_table_does_not_give_a_result_of_before_an_edit_the_values_of_after(desk: Desk) -> None:
+    desk.ending["t-32"] = Ends(0, out="loss=5\n")
     assert await desk.run() == 1
     desk.ending["t-64"] = Ends(0, out="loss=7\n")
     await desk.command("retry", "t-64", "--set", "lr=0.2")
@@ -174,8 +175,21 @@ async def test_table_does_not_give_a_result_of_before_an_edit_the_values_of_afte
     await desk.leave()
     desk.write(SWEEP.replace("lr = 0.1", "lr = 0.9"))
     assert (await desk.command("accept", "t-32")).code == 0
-    table = (await desk.command("table", "t-*")).out
-    assert table.splitlines()[2:] == ["| t-32 | 32  | -   |    - |", "| t-64 | 64  | 0.2 |    7 |"]
+    told = await desk.command("table", "t-*")
+    assert told.out.splitlines()[2:] == ["| t-32 | 32  | -   |    5 |", "| t-64 | 64  | 0.2 |    7 |"]
+    assert "ran another command than the file has, and accepted: t-32" in told.err
+
+
+@at_desk(SWEEP, ENDS)
+async def test_a_retry_that_fails_after_a_success_of_other_values_is_not_said_to_be_accepted(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.ending["t-64"] = Ends(0, out="loss=7\n")
+    await desk.command("retry", "t-64", "--set", "lr=0.2")
+    await desk.until_state("after", "succeeded")
+    desk.ending["t-64"] = Ends(3)
+    await desk.command("retry", "t-64", "--set", "lr=0.1")
+    await desk.until_state("t-64", "failed")
+    assert "accepted" not in (await desk.command("table", "t-*")).err
 
 
 @at_desk(SWEEP, ENDS)
