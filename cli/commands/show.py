@@ -69,7 +69,7 @@ def _lines(task: dict[str, Any]) -> list[Line]:
 def _command(task: dict[str, Any]) -> list[tuple[str, str]]:
     """What the task runs, and of a changed one what its newest attempt ran."""
     text = command_text(task["command"])
-    ran = ran_otherwise(task)
+    ran = "" if task["running"] else ran_otherwise(task)  # what runs executes the command above
     if not ran and "changed" not in task["flags"]:
         return [("command", text)]
     fields = [("command", f"{text}  ({'as it would run' if task.get('given') else 'as the file says'} now)")]
