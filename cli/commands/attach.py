@@ -76,12 +76,16 @@ def _sit_down(command: Command) -> int:
     if state is None or not has_terminal(state, name):
         raise _no_terminal(name)
     refuse_no_terminal()
+    if any(row.name == name and row.state == "stopping" for row in _queue()[0]):
+        say(f"{name} is being stopped")
     try:
         how = sit_at(state, name)
     except OSError:
         raise _no_terminal(name) from None
     if how == "left":
         say(f"{name} goes on: `gpudeck attach {name}` sits down at it again")
+    elif row := next((row for row in _queue()[0] if row.name == name and row.state in ENDED), None):
+        say(f"{name} {is_text(row)}")
     return 0
 
 

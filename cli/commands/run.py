@@ -231,7 +231,7 @@ class Follower:
             self._say(f"nobody reads what {self._name} writes any more; {self._where()}")
             return BROKEN_PIPE
         except _LeftError:
-            self._say(f"{self._name} goes on: `gpudeck attach {self._name}` sits down at it")
+            self._say(f"{self._name} still waits: `gpudeck attach {self._name}` sits down once it has started")
             return 0
         except KeyboardInterrupt:
             self._say(self._where())

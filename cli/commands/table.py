@@ -100,7 +100,8 @@ _LOOKED_INTO = 5
 def _not_kept(records: Records, tasks: Sequence[Task], known: Sequence[str]) -> str:
     """What the logs have beside the metrics that are known, and how to keep it; "" for nothing."""
     ran = [task for task in tasks if records.attempt(task)][:_LOOKED_INTO]
-    found = dict.fromkeys(name for task in ran for name in records.seen(task) if name not in task.spec.params)
+    seen = ((task, name) for task in ran for name in records.seen(task))
+    found = dict.fromkeys(name for task, name in seen if not {name} & {*task.spec.params, *records.variables})
     read = {word for task in ran for one in task.spec.extras.metrics for word in _WORD.findall(one.regex.lower())}
     names = [name for name in found if name not in read and not any(one.lower().endswith(name) for one in known)]
     if not names:

@@ -150,7 +150,7 @@ def test_who_leaves_while_it_still_waits_is_told_how_to_sit_down_later(deck: Com
             second.until("waits")
             second.type("\x1c")
             assert second.finish() == 0
-            assert "next goes on: `gpudeck attach next` sits down at it" in second.shown
+            assert "next still waits: `gpudeck attach next` sits down once it has started" in second.shown
         assert state_of(deck, "next") == "queued"
         first.type("exit\n")
         assert first.finish() == 0

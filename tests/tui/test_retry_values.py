@@ -117,4 +117,4 @@ def test_of_several_tasks_the_line_has_what_they_share() -> None:
         {"params": {"bs": "32", "seed": "1"}, "given": {"lr": "3"}, "retried_env": {"X": "1"}},
         {"params": {"bs": "32", "seed": "2"}, "given": {"lr": "3"}, "retried_env": {}},
     ]
-    assert doing.values_now(tasks) == "bs=32 lr=3 "
+    assert doing.values_now(tasks) == "bs=32 lr=3"

@@ -285,7 +285,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
 
 
 VALUES_HINT = (
-    "Edit the values; those that are left out stay. --env X=1 sets a variable, and none that is left out.",
+    "Values that are left out stay; variables (--env X=1) that are left out go.",
     "enter shows the new command, escape leaves",
 )
 SHOWN = 20
@@ -306,7 +306,7 @@ def values_now(tasks: Sequence[Mapping[str, Any]]) -> str:
     words = [f"{name}={value}" for name, value in shared.items() if name not in ("shard", "shards")]
     for name, value in env.items():
         words += ["--env", f"{name}={value or ''}"]
-    return " ".join([*map(shlex.quote, words), ""])
+    return shlex.join(words)
 
 
 def values_typed(text: str) -> dict[str, Any] | Refusal:
