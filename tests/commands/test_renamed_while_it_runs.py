@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import until
 
@@ -39,29 +41,18 @@ def test_renamed_twice_with_an_engine_between(deck: Commanded) -> None:
     assert (deck.rows()["four"]["state"], deck.lines("ups")) == ("cached", ["up"])
 
 
-def test_who_cancels_what_was_renamed_is_told_that_its_new_name_starts(deck: Commanded) -> None:
+@pytest.mark.parametrize(("cancelled", "told"), [("one", "two starts next"), ("two", "one runs on")])
+def test_who_cancels_a_renamed_task_by_one_name_is_told_of_the_other(
+    deck: Commanded, cancelled: str, told: str
+) -> None:
     gate = deck.gate()
     deck.write(named("one"))
     assert deck.command("start").code == 0
     deck.until_state("one", "running")
     deck.write(named("two"))
     assert deck.command("apply", "-y").code == 0
-    said = deck.command("cancel", "one").err
-    assert "two starts next with the same work: cancel it, too, to be rid of it" in said
-    deck.until_state("two", "running")
-    gate.let()
-    assert deck.command("wait").code == 0
-
-
-def test_who_cancels_the_new_name_is_told_that_the_work_runs_on_under_the_old_one(deck: Commanded) -> None:
-    gate = deck.gate()
-    deck.write(named("one"))
-    assert deck.command("start").code == 0
-    deck.until_state("one", "running")
-    deck.write(named("two"))
-    assert deck.command("apply", "-y").code == 0
-    said = deck.command("cancel", "two").err
-    assert "one runs on with the same work: cancel it, too, to be rid of it" in said
+    said = deck.command("cancel", cancelled).err
+    assert f"{told} with the same work: cancel it, too, to be rid of it" in said
     gate.let()
 
 
