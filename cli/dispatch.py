@@ -44,14 +44,15 @@ def run_command(command: Command) -> int:
 
 def _of_queue(command: Command, refusal: str) -> str:
     """The task that a deck does not have, where the user's queue has it; "" otherwise."""
-    name, told, _ = refusal.partition(": no task of this deck matches")
-    if not told or command.given.get("queue", True):
+    if command.given.get("queue", True):
         return ""
     from ..engine.client.files import queue_file
+    from ..engine.core.selector import NO_MATCH
     from ..engine.runs.book import entries_in
 
+    name, told, _ = refusal.partition(f": {NO_MATCH}")
     path = queue_file()
-    in_queue = os.path.isfile(path) and any(entry.get("name") == name for entry in entries_in(path))
+    in_queue = told and os.path.isfile(path) and any(entry.get("name") == name for entry in entries_in(path))
     return name if in_queue and name in command.words else ""
 
 

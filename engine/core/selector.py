@@ -274,11 +274,14 @@ def _as_spelled(text: str, tasks: Sequence[Named]) -> str:
 _NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 
 
+NO_MATCH = "no task of this deck matches"
+
+
 def nothing_matches(text: str, tasks: Iterable[Named]) -> str:
     """What to say of a selector that means no task."""
     near = meant(text, tasks)
     hint = f"; did you mean {near}?" if near else ""
-    return f"{text}: no task of this deck matches{hint}"
+    return f"{text}: {NO_MATCH}{hint}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -150,9 +150,10 @@ class Requests:
                 given = self._to(TasksArgs, args)
                 if verb in ("cancel", "hold"):
                     await self._take_in(given.tasks)
-                same = self._same_work(given.tasks) if verb in ("cancel", "kill") else ""
+                same = self._same_work(given.tasks) if verb in ("cancel", "kill") else None
                 reply = await self._verb(Verb(verb, self._names(given.tasks), by=given.by))
-                return {**reply, "note": self._note() if verb == "release" else same}
+                note = self._note() if verb == "release" else same
+                return reply if note is None else {**reply, "note": note}
             case "priority":
                 chosen = self._to(PriorityArgs, args)
                 return await self._verb(Verb("priority", self._names(chosen.tasks), chosen.value, by=chosen.by))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -142,29 +144,31 @@ def test_a_session_that_ended_says_how_it_starts_again_and_a_retry_who_can_sit_d
     assert deck.command("kill", "--queue", "sh").code == 0
 
 
-def test_who_leaves_while_it_still_waits_is_told_how_to_sit_down_later(deck: Commanded) -> None:
+@contextlib.contextmanager
+def waiting(deck: Commanded) -> Iterator[Typed]:
+    """`next`, which waits for the only GPU until the block ends."""
     with typed(deck, *SHELL) as first:
         asked(first, "echo re''ady", "ready")
         with typed(deck, *ONE, "-i", "--name", "next", "--", "bash") as second:
             until_run(deck, "next", "queued")
-            second.until("waits")
-            second.type("\x1c")
-            assert second.finish() == 0
-            assert "next still waits: `gpudeck attach next` sits down once it has started" in second.shown
-        assert state_of(deck, "next") == "queued"
+            yield second
         first.type("exit\n")
-        assert first.finish() == 0
+        first.finish()
+
+
+def test_who_leaves_while_it_still_waits_is_told_how_to_sit_down_later(deck: Commanded) -> None:
+    with waiting(deck) as terminal:
+        terminal.until("waits")
+        terminal.type("\x1c")
+        assert terminal.finish() == 0
+        assert "next still waits: `gpudeck attach next` sits down once it has started" in terminal.shown
+        assert state_of(deck, "next") == "queued"
     assert deck.command("kill", "--queue", "next").code == 0
 
 
 def test_who_sits_down_before_it_has_started_is_told_that_it_waits(deck: Commanded) -> None:
-    with typed(deck, *SHELL) as first:
-        asked(first, "echo re''ady", "ready")
-        with typed(deck, *ONE, "-i", "--name", "next", "--", "bash") as second:
-            until_run(deck, "next", "queued")
-            early = deck.command("attach", "next")
-            second.type("\x03")
-            second.finish()
-        first.type("exit\n")
-        first.finish()
+    with waiting(deck) as terminal:
+        early = deck.command("attach", "next")
+        terminal.type("\x03")
+        terminal.finish()
     assert (early.code, "next is queued: its terminal opens as it starts" in early.err) == (2, True)
