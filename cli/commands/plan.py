@@ -67,6 +67,8 @@ def run(command: Command) -> int:
         for task in deck.tasks
         if isinstance(task.phase, FINAL)
     }
+    running = deck.active.values()
+    settled |= {task.name: True for task in running if task.begun_spec.fingerprint != task.spec.fingerprint}
     memory = [memory_in_words(deck, task) for task in deck.tasks]
     renamed = {task.name: other.name for task in deck.tasks if (other := doing(deck, task)) is not None}
     now = host.SystemClock().now()
@@ -221,7 +223,8 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs:
 
 
 def _left_to_you(deck: Deck, planned: Sequence[Planned], settled: Mapping[str, bool]) -> list[str]:
-    """What only a headless start runs. *settled*: tasks that have ended, and whether as failed or of other work."""
+    """What only a headless start runs. *settled*: tasks that have ended, and whether as failed or of other work;
+    with them those that run, if the file has changed since."""
     rerun = deck.settings.rerun_stale
     again = [item.task for item in planned if item.task in settled and (settled[item.task] or not rerun)]
     if not again:

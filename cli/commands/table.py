@@ -111,12 +111,15 @@ def _not_kept(records: Records, tasks: Sequence[Task], known: Sequence[str]) -> 
 
 
 def tell_what_they_are(command: Command, results: Sequence[Result], deck: Deck) -> None:
-    """Lines on stderr: which results are of other work than the file says now, and which ran with other values."""
+    """Lines on stderr: which results are of other work than the file says now or of an attempt before the last, and
+    which ran with other values."""
     accepted = [deck.by_name[one.task] for one in results if one.values and one.done and not one.as_file]
     if names := [task.name for task in accepted if task.result == task.spec.fingerprint]:
         say(f"ran another command than the file has, and accepted: {names_text(names)}")
     if outdated := _outdated(results, deck):
         say(Hints.of(command).completed(outdated))
+    if earlier := [one.task for one in results if one.values and not one.done and deck.by_name[one.task].made_by[1]]:
+        say(f"of an earlier success, not of the last attempt: {names_text(earlier)}")
     if given := [f"{one.task} ({one.otherwise})" for one in results if one.otherwise]:
         say(f"with other values than the file's, by `gpudeck retry`: {names_text(given)}")
 

@@ -181,7 +181,7 @@ async def test_table_does_not_give_a_result_of_before_an_edit_the_values_of_afte
 
 
 @at_desk(SWEEP, ENDS)
-async def test_a_retry_that_fails_after_a_success_of_other_values_is_not_said_to_be_accepted(desk: Desk) -> None:
+async def test_a_result_is_told_to_be_of_an_earlier_success_where_a_later_attempt_failed(desk: Desk) -> None:
     assert await desk.run() == 1
     desk.ending["t-64"] = Ends(0, out="loss=7\n")
     await desk.command("retry", "t-64", "--set", "lr=0.2")
@@ -189,7 +189,9 @@ async def test_a_retry_that_fails_after_a_success_of_other_values_is_not_said_to
     desk.ending["t-64"] = Ends(3)
     await desk.command("retry", "t-64", "--set", "lr=0.1")
     await desk.until_state("t-64", "failed")
-    assert "accepted" not in (await desk.command("table", "t-*")).err
+    told = (await desk.command("table", "t-*")).err
+    assert "of an earlier success, not of the last attempt: t-64" in told
+    assert "accepted" not in told
 
 
 @at_desk(SWEEP, ENDS)

@@ -270,6 +270,15 @@ async def test_a_plan_names_rerun_stale_only_where_something_would_become_stale(
     assert "rerun_stale" not in told
 
 
+@at_desk(A_AND_C, {"c": 0})
+async def test_a_plan_names_what_runs_and_waits_for_you_once_it_ends_as_the_file_has_changed(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("a", "running")
+    await desk.leave()
+    desk.write(A_AND_C.replace("true a", "true other"))
+    assert "with a screen a would wait for you" in (await desk.command("plan")).out
+
+
 LEAVING = """
     [deck]
     gpus = "sim:1"
