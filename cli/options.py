@@ -318,10 +318,16 @@ def wait(parser: argparse.ArgumentParser) -> None:
 def retry(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     more = dict[str, Any](action="append", default=[], metavar="K=V")
-    add("--set", dest="values_given", help="with this value in the place of the file's", **more)
+    add("--set", dest="values_given", help="with this value in the place of the file's, from now on", **more)
     add("--fresh", action="store_true", help="begin anew: command runs, not resume_command")
     add("--downstream", action="store_true", help="then also what builds on these tasks")
-    add("--env", action="append", default=[], metavar="K=V", help="over the task's own environment; K= is empty")
+    add(
+        "--env",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="over the task's environment until it has ended; K= is empty",
+    )
     add("--debug", action="store_true", help="with NCCL_DEBUG=INFO, TORCH_DISTRIBUTED_DEBUG=DETAIL")
     add("--not-on", action="append", default=[], metavar="GPU", help="on another GPU than this, where there is one")
 

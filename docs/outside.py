@@ -1,4 +1,5 @@
-"""A hook of mkdocs: what pages link to outside of docs/ comes along as text, so that no link of the site is dead."""
+"""A hook of mkdocs: what pages link to outside of docs/ comes along as text, so that no link of the site is dead; and a
+search finds the pages for users before those for developers."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ _FENCE = re.compile(r"^(```.*?^```)$", re.DOTALL | re.MULTILINE)
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
     """Links that leave docs/ lead to copies below source/. A target that does not exist stays, and fails the build."""
+    if page.file.src_uri.startswith(("adr/", "dev/")):
+        page.meta["search"] = {"boost": 0.1}
 
     def moved(match: re.Match[str]) -> str:
         place = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), match[2]))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.browser
-def test_search_finds_a_word_on_pages_that_are_opened_from_the_disk(tmp_path: Path) -> None:
+def test_search_of_pages_opened_from_the_disk_finds_those_for_users_first(tmp_path: Path) -> None:
     site = tmp_path / "site"
     build = (sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site))
     subprocess.run(build, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=True)
@@ -26,5 +26,7 @@ def test_search_finds_a_word_on_pages_that_are_opened_from_the_disk(tmp_path: Pa
             await tab.open(f"{(site / 'index.html').as_uri()}?q=gpu_hours")
             found = "document.querySelector('.md-search-result__link')?.href"
             assert "sharing.html" in await tab.until(found, "a page is found")
+            await tab.open(f"{(site / 'index.html').as_uri()}?q=reboot")  # which pages for developers name more often
+            assert "/dev/" not in await tab.until(found, "a page is found")
 
     asyncio.run(look())
