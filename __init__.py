@@ -1,6 +1,6 @@
 """gpudeck runs ML training on the GPUs of one box: a task file, an engine that loses nothing, a screen.
 
-Programs use decks through `Deck` and `AsyncDeck`; docs/python.md tells how.
+Programs use decks through `Deck` and `AsyncDeck`; docs/programs.md tells how.
 """
 
 from __future__ import annotations

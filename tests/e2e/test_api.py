@@ -18,7 +18,7 @@ from gpudeck import AsyncDeck, Deck, DeckError, JobFailedError, NewTask
 from tests.e2e.decks import Deck as Running
 from tests.e2e.decks import until
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+PAGE = Path(__file__).parents[2] / "docs" / "programs.md"
 ONE = """
 [deck]
 gpus = "none"
