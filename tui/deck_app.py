@@ -271,8 +271,8 @@ class DeckApp(App[str]):
                 self._carry_out(what)
             case Question():
                 self._question(what)
-            case OtherValues(names):
-                self._retry_with(names)
+            case OtherValues(names, typed):
+                self._retry_with(names, typed)
 
     def refuses(self) -> bool:
         """Nothing is done from a screen that only looks; that is said."""
@@ -299,7 +299,7 @@ class DeckApp(App[str]):
             self.do(found)
 
     @work
-    async def _retry_with(self, names: Sequence[str]) -> None:
+    async def _retry_with(self, names: Sequence[str], typed_before: str) -> None:
         """Have other values typed, show what they make of the tasks, and ask."""
         tasks = await self.answer("show", waits="retry", tasks=list(names[: doing.SHOWN]))
         if not tasks:
@@ -313,9 +313,9 @@ class DeckApp(App[str]):
                 told = await self.request("retry", waits="retry", tasks=list(names), dry_run=True, **values)
             except DeckError as error:
                 return Refusal(str(error))
-            return doing.with_values(names, values, told["given"])
+            return doing.with_values(names, typed, values, told["given"])
 
-        hint, text = doing.values_hint(tasks), doing.values_now(tasks)
+        hint, text = doing.values_hint(tasks), typed_before or doing.values_now(tasks)
         found = await self.push_screen_wait(ValuesForm(f"Retry {doing.many(names)} with", hint, text, read))
         self.do(found or Refusal("nothing was done"))
 

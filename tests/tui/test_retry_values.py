@@ -50,8 +50,9 @@ async def test_the_line_has_what_the_task_has_and_the_new_command_is_shown_befor
 
 def test_a_retry_that_changes_only_the_environment_says_nothing_of_values() -> None:
     given = {NAME: {**CHANGE, "after": CHANGE["before"], "changes": []}}
-    assert doing.with_values([NAME], {"set": {}, "env": {"X": "1"}}, given).lines == ("environment  X=1",)
-    assert doing.with_values([NAME], {"set": {}, "env": {}}, given).lines == (f"{NAME}  has these values already",)
+    typed = {"set": {}, "env": {"X": "1"}}
+    assert doing.with_values([NAME], "--env X=1", typed, given).lines == ("environment  X=1",)
+    assert doing.with_values([NAME], "", typed | {"env": {}}, given).lines == (f"{NAME}  has these values already",)
 
 
 async def test_variables_of_the_file_are_shown_with_their_values() -> None:
@@ -89,6 +90,17 @@ async def test_a_mistake_is_said_in_the_form_which_keeps_what_was_typed() -> Non
         await rig.press(*["backspace"] * len(" batch=3"), "enter")
         await rig.until_on(Choice)
         await rig.until_seen("--rate 0.7")
+
+
+async def test_who_does_not_like_the_new_command_goes_on_typing() -> None:
+    async with snapshot_of(MID_RUN, answers={"show": answer(FAILED), "retry": retried}) as rig:
+        await opened(rig)
+        await rig.types("ctrl+u", "rate=0.7")
+        await rig.press("enter")
+        await rig.until_on(Choice)
+        await rig.press("escape")
+        await rig.until_on(ValuesForm)
+        await rig.until_seen("rate=0.7")
 
 
 async def test_escape_leaves_all_as_it_is() -> None:

@@ -45,6 +45,8 @@ class OtherValues:
     """Tasks are to run again with values that are typed first."""
 
     names: tuple[str, ...]
+    typed: str = ""
+    """What stands in the line; "": what they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
             how = _FAILED_HOW.get(kind, f"failed: {kind}")
             groups[f"kind {kind}"] = (f"{count} that {how}", [row.name for row in failed if row.kind == kind], {})
     on = Counter(gpu for row in failed for gpu in row.gpus)
-    for gpu, count in on.most_common(4):
+    for gpu, count in sorted(on.items(), key=lambda each: (-each[1], each[0]))[:4]:
         names = [row.name for row in failed if gpu in row.gpus]
         groups[f"gpu {gpu}"] = (f"{count} that failed on GPU {gpu}, on another GPU", names, {"not_on": [str(gpu)]})
     if changed:
@@ -330,8 +332,10 @@ def values_typed(text: str) -> dict[str, Any] | Refusal:
     return {"set": values, "env": env}
 
 
-def with_values(names: Sequence[str], typed: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]) -> Question:
-    """*typed*: as of `values_typed`; *given*: what the engine says that becomes of the tasks by it."""
+def with_values(
+    names: Sequence[str], text: str, typed: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]
+) -> Question:
+    """*typed*: *text* as `values_typed` reads it; *given*: what the engine says that becomes of the tasks by it."""
     lines: list[str] = []
     env = pairs_text(typed["env"])
     for name, change in given.items():
@@ -341,7 +345,11 @@ def with_values(names: Sequence[str], typed: Mapping[str, Any], given: Mapping[s
             lines.append(f"{name}  {', '.join(change['changes']) or 'has these values already'}")
     lines += [f"environment  {env}"] if env else []
     yes = Option("retry", "run it so" if len(names) == 1 else "run them so", "y")
-    return _asked(f"Retry {many(names)}?", lines, "retry nothing", yes, _verb("retry", names, _again(names), **typed))
+    request, back = _verb("retry", names, _again(names), **typed), OtherValues(tuple(names), text)
+    answers = (Option("no", "back to the values"), yes)
+    return Question(
+        f"Retry {many(names)}?", tuple(lines), answers, lambda answer: request if answer == yes.id else back
+    )
 
 
 _KEEP = "e"
