@@ -13,6 +13,7 @@ from ..core.selector import is_glob
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
 from ..ports import GpuInfo, Inventory
+from ..text import names_text
 from .layers import Layers, RawEntry
 from .placeholders import marker
 from .problems import Problems
@@ -188,7 +189,7 @@ def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
         processes = (task.resources.gpus, task.extras.launch, task.extras.nproc, task.extras.nodes)
         first = works.setdefault((task.fingerprint, task.cwd, *processes), task)
         if first is not task:
-            found.add(task.line, f"does the same as {_where(first)}: same command and environment", where=_where(task))
+            found.add(task.line, _same_work(task, first), where=_where(task))
         for words in filter(None, (_crowded(task), _unread(task), _numberless(task))):
             found.add(task.line, words, where=_where(task))
         for path in task.outputs:
@@ -196,6 +197,17 @@ def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
             if other is not task and other is not first and not is_glob(path):
                 found.add(task.line, f"has an output of {_where(other)}, too: {path}", where=_where(task))
     return tuple(found.lines())
+
+
+def _same_work(task: TaskSpec, first: TaskSpec) -> str:
+    """One text for all tasks of an entry that differ in the same: one line tells of them."""
+    same, unused = (
+        "same command and environment",
+        [key for key in task.params if task.params[key] != first.params.get(key)],
+    )
+    if (task.line, task.entry) != (first.line, first.entry) or not unused:
+        return f"does the same as {_where(first)}: {same}"
+    return f"does the same as others of its [[task]]: {same}, whatever {names_text(unused)} is"
 
 
 def _crowded(task: TaskSpec) -> str:

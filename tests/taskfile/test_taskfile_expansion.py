@@ -477,9 +477,18 @@ after = ["*"]
 
 
 def test_tasks_that_do_the_same_work_are_warned_of(folder: Path):
-    made = deck(folder, '[[task]]\nname = "a-{seed}"\ncommand = "train"\nmatrix.seed = [1, 2, 3]\n')
+    made = deck(folder, '[[task]]\nname = "a"\ncommand = "train"\n[[task]]\nname = "b"\ncommand = "train"\n')
     assert made.warnings == (
-        f'{folder}/tasks.toml:1: task "a-2" (and 1 more): does the same as task "a-1": same command and environment',
+        f'{folder}/tasks.toml:4: task "b": does the same as task "a": same command and environment',
+    )
+
+
+def test_a_key_of_a_matrix_that_no_command_uses_is_named_once(folder: Path):
+    matrix = "matrix.lr = [0.1, 0.2]\nmatrix.seed = [1, 2, 3]\n"
+    made = deck(folder, f'[[task]]\nname = "a-{{lr}}-{{seed}}"\ncommand = "train {{lr}}"\n{matrix}')
+    assert made.warnings == (
+        f'{folder}/tasks.toml:1: task "a-0.1-2" (and 3 more): does the same as others of its [[task]]: '
+        "same command and environment, whatever seed is",
     )
 
 
