@@ -65,6 +65,12 @@ async def test_a_click_chooses_a_task_and_a_key_acts_on_it(deck: LiveDeck, tmp_p
         assert page.errors == []
 
 
+async def test_keys_act_as_soon_as_the_page_is_there(deck: LiveDeck, tmp_path: Path):
+    async with in_browser(deck, tmp_path) as (page, _):
+        await page.press("H")
+        await until(lambda: held(deck) == {"train-1"}, "train-1 is held")
+
+
 async def test_a_click_on_the_key_bar_is_the_key(deck: LiveDeck, tmp_path: Path):
     async with in_browser(deck, tmp_path) as (page, web):
         await page.until_drawn("leave")

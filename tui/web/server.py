@@ -195,6 +195,7 @@ document.fonts.load('16px "Roboto Mono"');
 window.WebSocket = class extends WebSocket {{
   constructor(...where) {{
     super(...where);
+    this.addEventListener("open", () => document.querySelector("#terminal textarea").focus());
     this.addEventListener("message", (event) => {{
       const [kind, text] = typeof event.data === "string" ? JSON.parse(event.data) : [];
       if (kind === "said") document.getElementById("said").textContent = text;
