@@ -210,7 +210,12 @@ def run(parser: argparse.ArgumentParser) -> None:
     add("words", nargs=argparse.REMAINDER, metavar="CMD", help="several words as they are; one in quotes is for bash")
     add("-n", dest="gpu_count", metavar="N", help="GPUs that it takes together, or all (1; 0: runs on the CPU)")
     add("-d", "--detach", action="store_true", help="print the run's name and return; it goes on")
-    add("-i", "--interactive", action="store_true", help="on a terminal, for a shell or a debugger; Ctrl-\\ leaves it")
+    add(
+        "-i",
+        "--interactive",
+        action="store_true",
+        help="on a terminal: a debugger, or without CMD your shell; Ctrl-\\ leaves it",
+    )
     add("-q", "--quiet", action="store_true", help="nothing but what the command writes")
     add("--gpus", metavar="LIST", help="only these GPUs: 0-3,6, UUIDs; sim:N simulates N, apart from those of a deck")
     add("--launch", metavar="WHAT", help="what starts its processes: as the key launch of a task file")

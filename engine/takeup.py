@@ -109,7 +109,7 @@ class TakeUp:
             self._loop.record(OptionsChanged(self._opened.options))
         restarted = not self._opened.same_boot
         self._loop.go_on(fates, changed=changed, boot_id=host.boot_id(), restarted=restarted, takes=takes)
-        self._say_what_stays(fates)
+        self._say_what_stays(fates, takes)
 
     def _new_run(self, takes: Sequence[str]) -> RunStarted:
         now = self._clock.now()
@@ -145,7 +145,7 @@ class TakeUp:
             )
         )
 
-    def _say_what_stays(self, fates: Mapping[str, Fate]) -> None:
+    def _say_what_stays(self, fates: Mapping[str, Fate], takes: Sequence[str]) -> None:
         failed = self._deck.counts[Failed]
         if failed:
             text = f"{failed} failed in this run and stay so: `gpudeck retry state:failed` runs them again"
@@ -154,7 +154,8 @@ class TakeUp:
             attempt = task.attempt()
             if attempt is not None and attempt.fingerprint != task.spec.fingerprint and fates.get(token) == "adopted":
                 text = f"{task.name} still runs as it was before the file was changed"
-                self._reporter.note("warning", f"{text}; its work as the file has it now follows")
+                then = "follows" if {"changed", "all"} & {*takes} else "waits for `gpudeck retry`"
+                self._reporter.note("warning", f"{text}; its work as the file has it now {then}")
         unknown = {task.name: task.phase.why for task in self._deck.tasks if isinstance(task.phase, Unknown)}
         if unknown:
             named = list(unknown.items())[:_NAMED]

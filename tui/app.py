@@ -263,7 +263,8 @@ class GpudeckApp(DeckApp):
         self.push_screen(pages.page("help", here, self.config.problems))
 
     def do_palette(self) -> None:
-        self.push_screen(pages.page("palette"))
+        if isinstance(self.screen, DeckScreen):  # it finds what can be done there
+            self.push_screen(pages.page("palette"))
 
     def action_command_palette(self) -> None:
         self.do_palette()

@@ -154,10 +154,9 @@ _OF_TASKS: Mapping[str, Callable[[Sequence[TaskRow]], Doing]] = {
     "cancel": doing.cancel,
     "kill": doing.kill,
     "hold": doing.hold,
-    "raise_priority": lambda rows: doing.priority(rows, 1),
-    "lower_priority": lambda rows: doing.priority(rows, -1),
 }
 """What actions of the table do to tasks alone."""
+_STEPS = {"raise_priority": 1, "lower_priority": -1}
 
 
 class DeckApp(App[str]):
@@ -181,6 +180,10 @@ class DeckApp(App[str]):
         self._completed = completed
         self._to_show: Sequence[Notification] = ()
         self._toasts = Toasts(self._show_toasts)
+        self._in_turn = asyncio.Lock()
+        """What keys ask for in one burst is done in their order: `u` means what was asked for before it."""
+        self._ranked: Mapping[str, tuple[int, int]] = {}
+        """Of the tasks whose priority was asked for last, what their rows had and what was asked for."""
         self._undo: list[tuple[str, str]] = []
         """What was asked for, newest last: the act, "" where it cannot be taken back, and what was said of it."""
         """What the engine calls what was done from here, the newest last."""
@@ -249,6 +252,8 @@ class DeckApp(App[str]):
         head = self.deck.head
         if action_id in _OF_TASKS:
             self.do(_OF_TASKS[action_id](rows))
+        elif action_id in _STEPS:
+            self._rank(rows, _STEPS[action_id])
         elif action_id == "retry_menu":
             simulated = head is not None and head.simulated
             self.do(doing.retry_menu(list(self.deck.rows.values()), rows, simulated=simulated))
@@ -259,6 +264,12 @@ class DeckApp(App[str]):
         else:
             return False
         return True
+
+    def _rank(self, rows: Sequence[TaskRow], step: int) -> None:
+        what = doing.priority(rows, step, self._ranked)
+        if isinstance(what, Request) and not self.deck.link.read_only:
+            self._ranked = {row.name: (row.priority, what.args["value"]) for row in rows}
+        self.do(what)
 
     def do(self, what: Doing) -> None:
         """Ask the engine, after asking the user where that is needed."""
@@ -315,17 +326,18 @@ class DeckApp(App[str]):
                 return Refusal(str(error))
             return doing.with_values(names, typed, values, told["given"])
 
-        hint, text = doing.values_hint(tasks), typed_before or doing.values_now(tasks)
+        hint, text = doing.values_hint(tasks), typed_before or f"{doing.values_now(tasks)} ".lstrip()
         found = await self.push_screen_wait(ValuesForm(f"Retry {doing.many(names)} with", hint, text, read))
         self.do(found or Refusal("nothing was done"))
 
     @work
     async def _carry_out(self, what: Request) -> None:
         """Ask for it, and say what has come of it."""
-        full = what.op != "retry" or is_full(self.deck)  # before what is asked for takes a slot itself
-        told = await self.answer(what.op, waits=str(what.args.get("verb", what.op)), **what.args)
-        if told is not None:
-            self._done(what, told, waits=full)
+        async with self._in_turn:
+            full = what.op != "retry" or is_full(self.deck)  # before what is asked for takes a slot itself
+            told = await self.answer(what.op, waits=str(what.args.get("verb", what.op)), **what.args)
+            if told is not None:
+                self._done(what, told, waits=full)
 
     def _done(self, what: Request, told: Mapping[str, Any], *, waits: bool) -> None:
         """*waits*: what was asked for does not begin at once, so that it can be taken back."""
@@ -369,24 +381,25 @@ class DeckApp(App[str]):
     # -- taking back --------------------------------------------------------------------------------------------------
 
     def do_undo(self) -> None:
-        if self.refuses():
-            return
-        act, said = self._undo.pop() if self._undo else ("", "")
-        if act:
-            self._undo_act(act)
-        elif said:
-            again = BY_ID["undo"].shown_key
-            more = f"; {again} once more takes back what came before" if self._undo else ""
-            self.tell(f"this cannot be taken back: {said}{more}")
-        else:
-            self.tell("nothing to take back")
+        if not self.refuses():
+            self._undo_last()
 
     @work
-    async def _undo_act(self, act: str) -> None:
-        told = await self.answer("undo", waits="undo", undo=act)
+    async def _undo_last(self) -> None:
+        async with self._in_turn:
+            act, said = self._undo.pop() if self._undo else ("", "")
+            told = await self.answer("undo", waits="undo", undo=act) if act else None
         if told is None:
+            if not act:
+                self.tell(self._stays(said) if said else "nothing to take back")
             return
         self.tell(told["text"], kind=_UNDOABLE)
         left = self.deck.rows_of(told.get("left") or ())
         if told.get("verb") == "retry" and (question := doing.cancel_started(left)) is not None:
             self.do(question)
+
+    def _stays(self, said: str) -> str:
+        """*said*: what was done that cannot be taken back."""
+        again = BY_ID["undo"].shown_key
+        more = f"; {again} once more takes back what came before" if self._undo else ""
+        return f"this cannot be taken back: {said}{more}"

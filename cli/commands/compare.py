@@ -34,9 +34,10 @@ def run(command: Command) -> int:
             raise UsageError(f"no task is {word} now")
     records, everything = Records(offline.logs, offline.deck, offline.file.vars), [*sides[0], *sides[1]]
     asked = asked_metrics(given.get("metric") or (), metrics_of(records, everything))
-    first, second = (results_of(records, tasks, asked) for tasks in sides)
-    done = {result.task for result in succeeded([*first, *second], others=False)}
-    first, second = ([result for result in side if result.task in done] for side in (first, second))
+    results = results_of(records, everything, asked)  # together: a value that one has by a retry the others have, too
+    done = {result.task for result in succeeded(results, others=False)}
+    parts = results[: len(sides[0])], results[len(sides[0]) :]
+    first, second = ([result for result in side if result.task in done] for side in parts)
     found = compare(first, second, ways(everything, asked), over, paired=command.flag("paired"))
     if not found.rows:
         raise UsageError(_why_nothing(found, command.words, first, second))

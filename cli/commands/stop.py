@@ -54,11 +54,13 @@ def run(command: Command) -> int:
             print(f"stopping {plural(running, 'task')} …", flush=True)
         stop_engine(connection, tasks=tasks, now=now)
     wait_for_lock(place, pid)
-    if tasks or not running:
+    verb, them = ("runs", "it") if running == 1 else ("run", "them")
+    if not running:
         rest = "no task runs"
+    elif tasks:
+        rest = f"no task runs; the next start takes up what was stopped, `gpudeck cancel SEL` drops {them}"
     else:
-        verb = "runs" if running == 1 else "run"
-        rest = f"{plural(running, 'task')} {verb} on; the next `gpudeck` adopts {'it' if running == 1 else 'them'}"
+        rest = f"{plural(running, 'task')} {verb} on; the next `gpudeck` adopts {them}"
     text = place.hints.completed(f"engine {pid} has ended: {rest}")
     tell(command, text, engine=pid, running=0 if tasks else running, stopped=running if tasks else 0)
     return 0

@@ -19,8 +19,8 @@ TIMED_OUT = 124
 
 
 def run(command: Command) -> int:
-    """Returns 0 when all succeeded, were done earlier or pruned, 1 when not, 3 when only another machine can tell, 124
-    when the time is over."""
+    """Returns 0 when all succeeded, were done earlier or pruned, 1 when not, 3 when only the next engine or another
+    machine can tell, 124 when the time is over."""
     timeout_s = option_s("--timeout", command.given.get("timeout"))
     waited = wait(Place.of(command), command.words, timeout_s)
     code = _told(waited)
@@ -41,7 +41,8 @@ def _told(waited: Waited) -> int:
         return 0
     names = field_text(names_text([row.name for row in bad]))
     say(f"{_counts(bad)}: {names}{'' if waited.how == 'settled' else _left(bad)}")
-    return 1
+    still_open = {row.name for row in waited.left} if waited.how == "no engine" else set[str]()
+    return EngineUnavailableError.exit_code if all(row.name in still_open for row in bad) else 1
 
 
 def _left(rows: Sequence[TaskRow]) -> str:

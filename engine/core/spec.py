@@ -283,7 +283,7 @@ class TaskSpec:
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     """Matrix values (and shard) as text, for selectors and tables."""
     given: tuple[tuple[str, str], ...] = ()
-    """Values that `retry --set` has put in the place of the file's."""
+    """Values that `retry --set` has put in the place of the file's: `params` has those of the matrix, too."""
     tags: tuple[str, ...] = ()
     round: int = 0
     group: str = ""

@@ -63,7 +63,8 @@ def wanted_of(command: Command, environ: Mapping[str, str], verb: str = "run") -
         )
     if verb == "run" and given.get("now") and given.get("next") is False:
         raise UsageError("--now takes a slot of your decks, --no-next leaves them all: give one of the two")
-    line = command_of(command.words, verb)
+    shell = [environ.get("SHELL") or "bash"] if given.get("interactive") else []
+    line = command_of(command.words or shell, verb)
     gpus_asked: str | None = given.get("gpus")
     simulated = gpus_asked if gpus_asked is not None and gpus_asked.startswith("sim") else None
     keys = _keys(given)

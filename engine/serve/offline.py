@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 STANDING: dict[Standing, str] = {
     "runs": "runs on without an engine",
     "ended": "has ended; the next engine takes its result in",
-    "gone": "gone; the next engine says what became of it",
+    "gone": "nobody saw its end; the next engine says what became of it",
     "unknown": "not known whether it still runs",
 }
 

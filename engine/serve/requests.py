@@ -145,7 +145,8 @@ class Requests:
                 asked = self._to(RetryArgs, args)
                 async with self._one_retry:  # values are for what has ended, and not what another one has just let go
                     reply = await self._retry(asked)
-                return reply if asked.dry_run else {**reply, "note": self._note() or self._of_halt(halted)}
+                note = "" if asked.dry_run else self._note() or self._of_halt(halted)
+                return reply if asked.dry_run else {**reply, "note": note or reply["note"]}
             case "cancel" | "kill" | "hold" | "release" | "accept" as verb:
                 given = self._to(TasksArgs, args)
                 if verb in ("cancel", "hold"):
@@ -312,8 +313,10 @@ class Requests:
         had = {name: tuple(sorted(before[name].items())) for name in given}
         names = tuple(name for name in args.tasks if name not in started)
         verb = Verb("retry", names, by=args.by, again=again, downstream=args.downstream, given_before=had)
+        lost = dict.fromkeys(name for task in tasks for name, _ in task.again.env if name not in args.env)
         reply = await self._verb(verb)
         reply["left"] |= dict.fromkeys(started, _STARTED)
+        reply["note"] = f"without {names_text(list(lost))}, which an earlier retry had set" if lost else ""
         return {**reply, "given": given} if given else reply
 
     async def _undo(self, asked: UndoArgs) -> Undone:

@@ -180,6 +180,45 @@ async def test_table_does_not_give_a_result_of_before_an_edit_the_values_of_afte
     assert "ran another command than the file has, and accepted: t-32" in told.err
 
 
+PAIRS = """
+    [deck]
+    gpus = "sim:1"
+    [vars]
+    bs = 64
+    [[task]]
+    name = "{m}-{seed}"
+    command = ["train", "{m}", "{seed}", "{bs}"]
+    metrics.acc = { regex = 'acc=([0-9]+)', best = "max" }
+    matrix = { m = ["a", "b"], seed = [1, 2, 3] }
+"""
+
+
+@at_desk(PAIRS, {f"{m}-{seed}": Ends(0, out=f"acc={seed}\n") for m in "ab" for seed in (1, 2, 3)})
+async def test_compare_does_not_mix_what_ran_with_another_value(desk: Desk) -> None:
+    assert await desk.run() == 0
+    await desk.command("retry", "a-3", "--set", "bs=32")
+    await desk.until(lambda: desk.started.count("a-3") == 2)
+    await desk.leave()
+    told = await desk.command("compare", "m=a", "m=b", "--over", "seed")
+    assert [line.split()[:3] for line in told.out.splitlines()[1:]] == [["64", "acc", "1.5"]]
+    assert "without a counterpart: a-3" in told.err
+
+
+@at_desk(PAIRS, {f"{m}-{seed}": 0 for m in "ab" for seed in (1, 2, 3)})
+async def test_a_selector_finds_what_has_another_value_of_a_variable(desk: Desk) -> None:
+    assert await desk.run() == 0
+    await desk.command("retry", "a-3", "--set", "bs=32")
+    assert list(await desk.rows("bs=32")) == ["a-3"]
+
+
+@at_desk(SWEEP, ENDS)
+async def test_a_retry_says_which_variables_of_the_one_before_it_leaves_out(desk: Desk) -> None:
+    assert await desk.run() == 1
+    await desk.command("retry", "t-64", "--env", "X=1", "--env", "Y=2")
+    await desk.until_state("t-64", "failed")
+    assert "without X, which an earlier retry had set" in (await desk.command("retry", "t-64", "--env", "Y=3")).err
+
+
 @at_desk(SWEEP, ENDS)
 async def test_a_result_is_told_to_be_of_an_earlier_success_where_a_later_attempt_failed(desk: Desk) -> None:
     assert await desk.run() == 1

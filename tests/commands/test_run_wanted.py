@@ -39,6 +39,11 @@ def test_a_mistake_is_told_in_one_line(words: tuple[str, ...], said: str) -> Non
     assert "\n" not in str(caught.value)
 
 
+def test_a_terminal_without_a_command_gets_your_shell() -> None:
+    assert wanted("-i", environ={"SHELL": "/bin/zsh"}).command == ["/bin/zsh"]
+    assert wanted("-i").command == ["bash"]
+
+
 def test_keys_of_a_task_are_options() -> None:
     words = ("-n", "2", "--cpus", "4", "--timeout", "1h", "--priority", "-3", "--gpu-memory", "24GiB", "--", "true")
     keys = {"gpus": 2, "cpus": 4, "timeout": "1h", "priority": -3, "gpu_memory": "24GiB"}

@@ -135,7 +135,7 @@ def test_in_a_copied_folder_what_runs_in_the_original_is_gone_and_starts_in_the_
     copy = shutil.copytree(deck.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("gate"))
     rows = json.loads(deck.command("plan", str(copy / "tasks.toml"), "--json").out)
     assert [(row["task"], row["state"]) for row in rows] == [("a", "runs"), ("b", "runs")]
-    assert "gone; the next engine says" in deck.command("ls", "--file", str(copy / "tasks.toml")).out
+    assert "nobody saw its end; the next engine says" in deck.command("ls", "--file", str(copy / "tasks.toml")).out
     gate.let()
 
 
@@ -277,6 +277,8 @@ async def test_a_plan_names_what_runs_and_waits_for_you_once_it_ends_as_the_file
     await desk.leave()
     desk.write(A_AND_C.replace("true a", "true other"))
     assert "with a screen a would wait for you" in (await desk.command("plan")).out
+    await desk.start(purpose="start")
+    assert "its work as the file has it now waits for `gpudeck retry`" in desk.text("logs/deck.log")
 
 
 LEAVING = """

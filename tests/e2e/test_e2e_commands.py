@@ -133,7 +133,7 @@ def test_a_task_edited_while_it_ran_on_its_own_runs_again_as_what_the_file_now_s
     engine.kill()
     deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "echo new >out"\n')
     again = deck.start()
-    again.note("t still runs as it was before the file was changed")
+    again.note("t still runs as it was before the file was changed; its work as the file has it now follows")
     gate.let()
     ran = again.finish()
     assert (ran.code, deck.text("out")) == (0, "new\n")

@@ -144,8 +144,9 @@ async def test_a_pane_grows_shrinks_and_hides_and_comes_back_as_it_was(size: Siz
 
 
 async def test_the_palette_finds_actions_by_the_words_of_other_tools() -> None:
+    words = {"quit": "leave  (q)", "restart": "retry  (r)", "logs": "log  (l)", "theme": "theme gpudeck"}
     async with snapshot_of(MID_RUN) as rig:
-        for word, action in {"quit": "leave  (q)", "restart": "retry  (r)", "theme": "theme gpudeck"}.items():
+        for word, action in (words | {"nord": "theme nord", "zoom": "zoom  (z)"}).items():
             await rig.press("ctrl+p")
             await rig.until_seen("apply  (a)")
             await rig.press(*word)

@@ -102,7 +102,7 @@ def test_a_key_means_the_tasks_that_the_command_means(verb: str, held: bool) -> 
         one = row("a", state, held=held)
         if verb == ("hold" if held else "release"):
             continue  # the same key, which does the other
-        what = doing.priority([one], 1) if verb == "priority" else acts[verb]([one])
+        what = doing.priority([one], 1, {}) if verb == "priority" else acts[verb]([one])
         assert isinstance(what, Refusal) == (not ACTS[verb].may(one)), state
 
 

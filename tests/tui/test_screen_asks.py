@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -48,8 +49,8 @@ async def test_each_key_asks_for_what_it_says_of_the_task_under_the_cursor() -> 
             (RUNNING, ("H",), "hold", {"tasks": [RUNNING]}),
             (HELD, ("H",), "release", {"tasks": [HELD]}),
             (QUEUED, ("plus",), "priority", {"tasks": [QUEUED], "value": 6}),
-            (QUEUED, ("equals_sign",), "priority", {"tasks": [QUEUED], "value": 6}),
-            (QUEUED, ("minus",), "priority", {"tasks": [QUEUED], "value": 4}),
+            (QUEUED, ("equals_sign",), "priority", {"tasks": [QUEUED], "value": 7}),
+            (QUEUED, ("minus",), "priority", {"tasks": [QUEUED], "value": 6}),
             (QUEUED, ("P", "p"), "pause", {}),
             (QUEUED, ("P", "P"), "pause", {}),
             (QUEUED, ("Q", "e"), "stop", {"by": "Q on the screen"}),
@@ -70,6 +71,31 @@ async def test_keys_typed_in_one_burst_act_on_the_gpu_that_was_under_the_cursor(
             rig.app.post_message(Key(key, key))
         await rig.until(lambda: bool(rig.client.asked), "the engine is asked")
         assert rig.client.asked == [("gpu", {"verb": "drain", "gpus": ["GPU-0"]})]
+
+
+async def test_each_press_of_plus_counts_however_fast_they_come() -> None:
+    async with snapshot_of(MID_RUN) as rig:
+        go_to(rig, QUEUED)
+        for _ in range(3):
+            rig.app.post_message(Key("plus", "+"))
+        await rig.until(lambda: len(rig.client.asked) == 3, "three requests")
+        assert [args["value"] for _, args in rig.client.asked] == [6, 7, 8]
+        go_to(rig, RUNNING)
+        assert (await rig.asks("minus"))[0][1]["tasks"] == [RUNNING]
+
+
+async def test_undo_takes_back_what_was_asked_for_just_before_it() -> None:
+    answered: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+    async with snapshot_of(
+        MID_RUN, answers={"hold": lambda **_: answered, "undo": {"text": "", "verb": "hold"}}
+    ) as rig:
+        go_to(rig, RUNNING)
+        rig.app.post_message(Key("H", "H"))
+        rig.app.post_message(Key("u", "u"))
+        await rig.until(lambda: rig.client.asked, "the hold")
+        answered.set_result({"undo": "7"})
+        await rig.until(lambda: len(rig.client.asked) == 2, "the undo")
+        assert rig.client.asked[1] == ("undo", {"undo": "7"})
 
 
 async def test_what_was_done_last_is_taken_back_first_and_then_there_is_nothing() -> None:

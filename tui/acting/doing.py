@@ -196,11 +196,13 @@ def _held(rows: Sequence[TaskRow]) -> str:
     return f"{many(names)} held: {runs}, no other attempt starts until {key} releases it"
 
 
-def priority(rows: Sequence[TaskRow], step: int) -> Doing:
-    """Of tasks with different priorities the first one's counts."""
+def priority(rows: Sequence[TaskRow], step: int, asked: Mapping[str, tuple[int, int]]) -> Doing:
+    """Of tasks with different priorities the first one's counts. *asked*: by task, what its row had when its priority
+    was asked for last, and what was asked for: a row that still has the former is behind."""
     if not rows:
         return Refusal("no task here")
-    value = rows[0].priority + step
+    before, wanted = asked.get(rows[0].name, (None, 0))
+    value = (wanted if rows[0].priority == before else rows[0].priority) + step
     names = [row.name for row in rows]
     return _verb("priority", names, f"{many(names)}: priority {value:+d}", value=value)
 

@@ -124,10 +124,15 @@ def _anywhere(text: str) -> Test:
             or (bool(row.reason) and wanted in row.reason.lower())
             or any(wanted in tag.lower() for tag in row.tags)
             or (bool(row.job) and (wanted == row.job or any(wanted in node.lower() for node in row.nodes)))
-            or any(wanted in f"{key}={value}".lower() for key, value in row.params.items())
+            or any(wanted in f"{key}={value}".lower() for key, value in params(row).items())
         )
 
     return found
+
+
+def params(row: TaskRow) -> Mapping[str, str]:
+    """With the values of [vars] that a retry has put in the place of the file's."""
+    return {**row.params, **row.given} if row.given else row.params
 
 
 def states(row: TaskRow) -> list[str]:
@@ -141,7 +146,7 @@ def subject(row: TaskRow, uuids: Uuids) -> Subject:
     return Subject(
         name=row.name,
         tags=row.tags,
-        params=row.params,
+        params=params(row),
         entry=row.entry,
         group=row.group,
         round=row.round,

@@ -18,7 +18,8 @@ _TASKS = 50
 """So many tasks are offered at most."""
 _HABITS = {
     "leave": "quit exit detach close", "stop": "shutdown end", "pause": "unpause resume", "apply": "reload update",
-    "retry": "restart rerun again", "cancel": "terminate delete remove", "log": "tail output stdout", "sort": "order",
+    "retry": "restart rerun again", "cancel": "terminate delete remove", "log": "logs tail output stdout",
+    "sort": "order",
 }  # fmt: skip
 """Words that other tools have for these actions."""
 _MEANT = 1000.0
@@ -49,7 +50,9 @@ class DeckCommands(Provider):
             text = _title(action)
             if score := _score(action, word, matcher.match(text)):
                 yield Hit(score, matcher.highlight(text), partial(screen.act, action.id), help=action.tip)
-        for theme in sorted(self.app.available_themes) if "theme".startswith(word) and len(word) > 1 else ():
+        themes = [theme for theme in sorted(self.app.available_themes) if f"theme {theme}".startswith(word)]
+        themes = themes or [theme for theme in sorted(self.app.available_themes) if word in theme]
+        for theme in themes if len(word) > 1 else ():
             yield Hit(_MEANT, f"theme {theme}", partial(setattr, self.app, "theme", theme), help=_KEPT)
         found = 0
         for row in screen.deck.rows.values():
@@ -68,7 +71,7 @@ def _score(action: Action, word: str, likeness: float) -> float:
 
 
 def _offered() -> list[Action]:
-    return [action for action in on("deck", "tasks", "gpus") if action.id != "palette"]
+    return [action for action in on("deck", "tasks", "panes", "gpus") if action.id != "palette"]
 
 
 def _title(action: Action) -> str:
