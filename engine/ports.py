@@ -190,7 +190,8 @@ class Launcher(Protocol):
         ...
 
     def members(self) -> Mapping[int, str]:
-        """Pid -> token for every process known to belong to an attempt."""
+        """Pid -> token for every process known to belong to an attempt. One that has ended while all are gone through
+        has no token: ask with `get`."""
         ...
 
     def forget(self, token: str) -> None:

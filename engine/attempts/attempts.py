@@ -156,7 +156,7 @@ class Stops:
         token = effect.token
         task = self._deck.active.get(token)
         # Before the first look at its processes it is not known whether anything lives.
-        if task is not None and isinstance(task.phase, Closing) and token in self._launcher.members().values():
+        if task is not None and isinstance(task.phase, Closing) and self._living(token):
             self._notice(f"{task.name} has ended and left processes behind; they are stopped (leftovers)")
         self._launcher.stop(token, signal=Signals[f"SIG{effect.signal}"], scope=effect.scope, grace_s=effect.grace_s)
         self._later(effect.grace_s + LATE_S, lambda: self._name_unkilled(token))
@@ -172,12 +172,16 @@ class Stops:
         else:
             self._notice(f"{task.name}: nothing in it handles {effect.signal}; no warning was sent")
 
+    def _living(self, token: str) -> list[int]:
+        """Pids of its processes."""
+        members = self._launcher.members()
+        return sorted(pid for pid in members if members.get(pid) == token)  # each may end at any time
+
     def _name_unkilled(self, token: str) -> None:
         task = self._deck.active.get(token)
         if task is None or token in self._named:
             return
-        pids = sorted(pid for pid, owner in self._launcher.members().items() if owner == token)
-        if not pids:
+        if not (pids := self._living(token)):
             return
         self._named.add(token)
         more = f" and {len(pids) - _NAMED} more" if len(pids) > _NAMED else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,17 @@ class Deaf(FakeLauncher):
         return self.there
 
     there: Mapping[int, str] = {}
+
+
+class Dying(dict[int, str]):
+    """Goes through a process that has ended by the time that its attempt is asked for."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield 4710
+        yield from super().__iter__()
+
+    def items(self) -> Any:
+        return ItemsView(self)
 
 
 class Rig:
@@ -63,6 +75,13 @@ def test_what_outlives_a_kill_is_named_with_its_pid_once(rig: Rig) -> None:
     assert [seconds for seconds, _ in rig.timers] == [30.0 + LATE_S, LATE_S]
     rig.time_passes()
     assert rig.said == ["a: KILL does not end pid 4711; its slots stay taken until the kernel lets go of it"]
+
+
+def test_a_process_that_ends_while_all_are_gone_through_is_not_spoken_of(rig: Rig) -> None:
+    rig.launcher.there = Dying({4711: rig.token})
+    rig.stop(0.0)
+    rig.time_passes()
+    assert "does not end pid 4711;" in rig.said[0]
 
 
 def test_of_many_some_are_named_and_the_rest_counted(rig: Rig) -> None:
