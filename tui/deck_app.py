@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from textual import work
 from textual.app import App
 from textual.notifications import Notification
 from textual.screen import Screen
+from textual.worker import Worker, WorkerCancelled
 
 from ..engine.errors import DeckError
 from ..engine.protocol.wire import TaskRow
@@ -180,8 +182,8 @@ class DeckApp(App[str]):
         self._completed = completed
         self._to_show: Sequence[Notification] = ()
         self._toasts = Toasts(self._show_toasts)
-        self._in_turn = asyncio.Lock()
-        """What keys ask for in one burst is done in their order: `u` means what was asked for before it."""
+        self._acts: list[Worker[None]] = []
+        """What was asked for and may not be answered yet: `u` means the last of it."""
         self._ranked: Mapping[str, tuple[int, int]] = {}
         """Of the tasks whose priority was asked for last, what their rows had and what was asked for."""
         self._undo: list[tuple[str, str]] = []
@@ -279,7 +281,7 @@ class DeckApp(App[str]):
             case Refusal(text):
                 self.tell(text)
             case Request():
-                self._carry_out(what)
+                self._acts = [*self._unanswered(), self._carry_out(what)]
             case Question():
                 self._question(what)
             case OtherValues(names, typed):
@@ -333,11 +335,13 @@ class DeckApp(App[str]):
     @work
     async def _carry_out(self, what: Request) -> None:
         """Ask for it, and say what has come of it."""
-        async with self._in_turn:
-            full = what.op != "retry" or is_full(self.deck)  # before what is asked for takes a slot itself
-            told = await self.answer(what.op, waits=str(what.args.get("verb", what.op)), **what.args)
-            if told is not None:
-                self._done(what, told, waits=full)
+        full = what.op != "retry" or is_full(self.deck)  # before what is asked for takes a slot itself
+        told = await self.answer(what.op, waits=str(what.args.get("verb", what.op)), **what.args)
+        if told is not None:
+            self._done(what, told, waits=full)
+
+    def _unanswered(self) -> list[Worker[None]]:
+        return [act for act in self._acts if not act.is_finished]
 
     def _done(self, what: Request, told: Mapping[str, Any], *, waits: bool) -> None:
         """*waits*: what was asked for does not begin at once, so that it can be taken back."""
@@ -382,13 +386,16 @@ class DeckApp(App[str]):
 
     def do_undo(self) -> None:
         if not self.refuses():
-            self._undo_last()
+            before = self._unanswered()
+            self._acts = [*before, self._undo_last(before)]
 
     @work
-    async def _undo_last(self) -> None:
-        async with self._in_turn:
-            act, said = self._undo.pop() if self._undo else ("", "")
-            told = await self.answer("undo", waits="undo", undo=act) if act else None
+    async def _undo_last(self, before: Sequence[Worker[None]]) -> None:
+        for each in before:
+            with suppress(WorkerCancelled):
+                await each.wait()
+        act, said = self._undo.pop() if self._undo else ("", "")
+        told = await self.answer("undo", waits="undo", undo=act) if act else None
         if told is None:
             if not act:
                 self.tell(self._stays(said) if said else "nothing to take back")
