@@ -142,8 +142,9 @@ def _replayed(deck: UsedDeck, said: Told) -> Iterator[str]:
             continue
         mine = (row.attempt, row.held, row.priority, row.exit_code)
         theirs = tuple(live[key] for key in ("attempt", "held", "priority", "exit_code"))
-        waited = row.state == "backoff" and live["state"] in WAITING  # that its time is over is no fact
-        if mine != theirs or (row.state != live["state"] and not waited):
+        no_fact = row.state == "backoff" and live["state"] in WAITING  # that its time is over
+        no_fact |= row.state == "running" and live["state"] == "unknown"  # that this engine cannot prove its end
+        if mine != theirs or (row.state != live["state"] and not no_fact):
             yield f"{row.name} is {live['state']} {theirs}, and {row.state} {mine} as the journal is replayed"
 
 

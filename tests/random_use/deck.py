@@ -131,6 +131,7 @@ class UsedDeck(Commanded):
     def kill_engine(self) -> None:
         found = self.holder()
         if found is not None:
+            self.shared |= any(self.folder.glob("deaf.*"))  # what a task has left holds no GPU without an engine
             with contextlib.suppress(ProcessLookupError):
                 os.kill(found.pid, 9)
             until(lambda: not lives(found.pid))

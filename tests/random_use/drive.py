@@ -57,7 +57,7 @@ def _look(deck: UsedDeck, *, by_commands: bool) -> None:
             books.remember(deck)
     if not seen.has_ended(deck):
         seen.answers(deck)
-        _holds_in_the_end(lambda: seen.disagreements(deck))
+        _holds_in_the_end(lambda: seen.disagreements(deck) if books.started(deck) else [])
     _holds_in_the_end(lambda: books.never(deck), patience_s=0.0)
 
 
@@ -73,7 +73,7 @@ def _end(deck: UsedDeck) -> None:
     for gate in deck.task_gates.values():
         gate.let(50)
     until(lambda: deck.run_command("start").code == 0)
-    for words in ("unpause", "apply -y", "gpus enable 0 1 2", "release t* -y"):
+    for words in ("unpause", "apply -y", "gpus enable 0 1 2", "release t* -y", "cancel state:unknown -y"):
         acts.do(deck, ("command", *words.split()))
     _holds_in_the_end(lambda: books.never(deck) + books.at_rest(deck, by_commands=True) + books.unsettled(deck))
     deck.run_command("start", "--queue")
