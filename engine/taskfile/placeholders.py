@@ -66,6 +66,11 @@ def parse(text: str) -> tuple[str | Slot, ...]:
     return (*parts, literal) if literal else tuple(parts)
 
 
+def unescaped(text: str) -> str:
+    """What `escaped` was given; a placeholder stays as it is written."""
+    return "".join(part if isinstance(part, str) else f"{{{part.name}}}" for part in parse(text))
+
+
 def escaped(text: str) -> str:
     """What `parse` reads as *text* and nothing else."""
 

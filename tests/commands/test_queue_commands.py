@@ -40,6 +40,14 @@ def test_without_a_task_file_add_puts_a_command_into_the_queue(empty: Commanded)
     assert not (empty.folder / ".gpudeck").exists()
 
 
+def test_ls_of_the_queue_shows_the_commands_as_they_were_typed(empty: Commanded) -> None:
+    for words in (("echo", "{x} {{y}}"), ("exit 3",)):
+        assert empty.command("add", "-n", "0", "--", *words).code == 0
+    assert empty.command("wait").code == 1
+    lines = empty.command("ls").out.splitlines()
+    assert [lines[1].endswith("  echo '{x} {{y}}'"), lines[2].endswith("exit 3  exit 3")] == [True, True], lines
+
+
 @pytest.mark.parametrize(
     "words", [("--like", "a"), ("--needs", "a", "true"), ("--round", "1", "true"), ("--set", "lr=1", "true")]
 )
