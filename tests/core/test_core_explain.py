@@ -56,9 +56,27 @@ def test_a_limit_of_the_entry_names_who_runs() -> None:
     assert (obstacle.text, obstacle.tasks) == ("max_parallel = 1 of a run", ("a0",))
 
 
-def test_keep_free_is_said() -> None:
-    found = world(spec("a"), spec("b"), gpus=2, settings=DeckSettings(keep_free=1))
-    assert texts(found, "b")[0] == "1 GPUs are left to others"
+def test_keep_free_is_said_and_names_who_has_the_others() -> None:
+    found = world(spec("a"), spec("cpu", gpus=0), spec("b"), gpus=2, settings=DeckSettings(keep_free=1))
+    obstacle = explain(found.deck, found.task("b"), found.now)[0]
+    assert (obstacle.text, obstacle.tasks) == ("1 GPUs are left to others", ("a",))
+
+
+def test_outputs_that_are_being_looked_at_are_said_to_be_whose_they_are() -> None:
+    found = world(spec("made", outputs=("/m",)), spec("b", needs=("made",)), begin=False)
+    found.slow_checks = True
+    found.begin()
+    assert texts(found, "made") == ["its outputs are being looked at"]
+    found.slow_checks = False
+    found.answer_checks()
+    found.settle()
+    found.end("made")
+    found.end("b", 1)
+    found.begin(("failed",))
+    found.slow_checks = True
+    found.end("b", 1)
+    found.verb("retry", "b")
+    assert texts(found, "b") == ["the outputs of what it needs are being looked at"]
 
 
 def test_every_gpu_of_a_waiting_gang_says_what_keeps_it() -> None:

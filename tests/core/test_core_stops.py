@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from core_world import World, spec, world
 
@@ -9,6 +11,7 @@ from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Examine, Stop, Warn
 from gpudeck.engine.core.phases import Attempt, IllegalMoveError, Starting
+from gpudeck.engine.core.spec import Extras, Watch
 
 
 def stops(found: World) -> list[tuple[str, float]]:
@@ -274,6 +277,14 @@ def test_a_stop_by_a_watch_rule_of_what_a_task_waits_for_goes_on_across_a_restar
     found.effects.clear()
     found.restart()
     assert (found.phase("a"), stops(found)) == ("closing", [("TERM", 1000.0)])
+
+
+@pytest.mark.parametrize(("action", "phase"), [("succeed", "succeeded"), ("fail", "failed")])
+def test_a_stop_by_a_watch_rule_is_judged_as_its_action_says(action: Literal["succeed", "fail"], phase: str) -> None:
+    found = world(spec("a", extras=Extras(watch=Watch(pattern="done", action=action))))
+    found.give(i.Watched(found.proc("a").token, "said that it is done"))
+    found.end("a", 143, outcome=e.Outcome("ok", 0))
+    assert found.phase("a") == phase
 
 
 def test_what_a_task_waits_for_is_warned_before_its_timeout() -> None:
