@@ -32,6 +32,8 @@ class Cell:
     values: tuple[float, ...] = ()
     spread: bool = False
     """It is a mean, with a deviation where there are several values."""
+    counts: bool = True
+    """It may be the best one."""
 
     @property
     def mean(self) -> float | None:
@@ -93,6 +95,7 @@ class Table:
                     place: mean
                     for place in line
                     if self.columns[place[1]].best == how
+                    and self._cell(place).counts
                     and (mean := self._cell(place).mean) is not None
                     and math.isfinite(mean)
                 }
@@ -179,12 +182,13 @@ def _plain(results: Sequence[Result], layout: Layout) -> Table:
     differing, given = varying(results), {name for result in results for name in result.given}
     params = [*differing, *sorted(given.difference(differing))]
     states = not all(result.done for result in results)
+    none_done = not any(result.done for result in results)
     heads = ("task", *params, *(("state",) if states else ()))
     table = Table(heads, tuple(Column(name, name, best) for name, best in layout.metrics.items()))
     for result in results:
         texts = (result.task, *(result.params.get(name, "-") for name in params), *((result.state,) if states else ()))
-        cells = tuple(Cell((result.values[name],) if name in result.values else ()) for name in layout.metrics)
-        table.rows.append((texts, cells))
+        values = ((result.values[name],) if name in result.values else () for name in layout.metrics)
+        table.rows.append((texts, tuple(Cell(value, counts=result.done or none_done) for value in values)))
     return table
 
 

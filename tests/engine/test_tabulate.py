@@ -147,6 +147,12 @@ def test_equal_bests_are_all_marked() -> None:
     assert marked(0.5, 0.7, 0.7) == {(1, 0), (2, 0)}
 
 
+def test_what_has_failed_is_best_only_while_nothing_has_succeeded() -> None:
+    failed = [result(f"a={acc}", acc, state="failed") for acc in (0.8, 0.9)]
+    assert tabulate(failed, ACC).marked() == {(1, 0)}
+    assert tabulate([*failed, result("a=1", 0.5), result("a=2", 0.6)], ACC).marked() == {(3, 0)}
+
+
 def test_where_all_are_equal_none_is_best() -> None:
     assert marked(0.5, 0.5) == set()
 
