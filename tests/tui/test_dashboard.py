@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from textual.command import CommandList
 from textual.widgets import Input
 
 from tests.fakes.snapshot_deck import ROWS, head, row
@@ -152,6 +153,19 @@ async def test_the_palette_finds_actions_by_the_words_of_other_tools() -> None:
             await rig.press(*word)
             await rig.until_seen(action)
             await rig.press("escape")
+
+
+async def test_a_page_key_before_the_palettes_list_has_a_place_ends_nothing() -> None:
+    async with snapshot_of(MID_RUN) as rig:
+        await rig.press("ctrl+p")
+        await rig.until_seen("apply  (a)")
+        commands = rig.app.screen.query_one(CommandList)
+        commands.highlighted = 0
+        commands.styles.height = 0  # as it is for a moment after a key has opened it
+        await rig.until(lambda: not commands.scrollable_content_region, "a list without a place")
+        await rig.press("pageup", "pagedown")
+        commands.styles.height = "auto"
+        await rig.until_seen("apply  (a)")
 
 
 async def test_a_theme_of_the_palette_is_taken_at_once() -> None:

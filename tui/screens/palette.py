@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
 from ..acting.actions import BY_ID, Action, on
 from ..messages import OpenTask
@@ -81,7 +81,17 @@ def _title(action: Action) -> str:
 class Palette(CommandPalette):
     """Leaves the keys of screen, tmux and the terminal alone."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding(",".join(sorted(RESERVED)), "nothing", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(",".join(sorted(RESERVED)), "nothing", show=False, priority=True),
+        Binding("pageup", "page('page_up')", show=False),
+        Binding("pagedown", "page('page_down')", show=False),
+    ]
+
+    def action_page(self, action: str) -> None:
+        """A page up or down, once the list has a place: Textual's own key ends the app before that."""
+        commands = self.query_one(CommandList)
+        if commands.scrollable_content_region:
+            getattr(commands, f"action_{action}")()
 
     def action_nothing(self) -> None:
         """Such a key means nothing here, also not to the field that is typed in."""
