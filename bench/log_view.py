@@ -19,7 +19,7 @@ from textual.app import App, ComposeResult
 from gpudeck import tui
 from gpudeck.tui.logs.query import ERRORS, Query, parse
 from gpudeck.tui.logs.reader import Reader
-from gpudeck.tui.logs.search import Search
+from gpudeck.tui.logs.search import search
 from gpudeck.tui.logs.source import LogSource
 from gpudeck.tui.logs.viewport import Frame
 from gpudeck.tui.widgets.log.view import LogView
@@ -79,10 +79,12 @@ def less_ms(path: str) -> float:
 
 
 def search_s(path: str, query: Query) -> float:
-    ended = threading.Event()
+    async def through() -> None:
+        async for _ in search(path, query, 0):
+            pass
+
     begin = time.perf_counter()
-    Search(path, query, 0, lambda told: ended.set() if told.ended else None).start()
-    ended.wait()
+    asyncio.run(through())
     return time.perf_counter() - begin
 
 
