@@ -1,4 +1,4 @@
-"""What the core costs: one simulated run of a large deck, step by step. Budget: p99 <= 500 us; the longest step, which
+"""What the core costs: one simulated run of a large deck, step by step. Budget: p99 <= 150 us; the longest step, which
 opens a round, <= 100 ms with 10,000 tasks and <= 1 s with 100,000."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpudeck.engine.core.step import Core
 
 COLLECT_EVERY = 1_000
 """Steps between two collections, which the loop makes in idle moments and which are not counted here."""
-P99_US, MAX_US_A_TASK, MEMORY_MB = 500.0, 10.0, 500.0
+P99_US, MAX_US_A_TASK, MEMORY_MB = 150.0, 10.0, 500.0
 
 
 def one_entry(count: int, round_of: Callable[[int], int] = lambda _: 0) -> DeckFile:

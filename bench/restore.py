@@ -119,7 +119,7 @@ def main() -> int:
         rounds = given.rounds(3)
         ours = [restore_s(file, path) for _ in range(rounds)]
         peer = [plain_read_s(path) for _ in range(rounds)]
-        report.row(f"restore {facts} facts", ours, peer, "s", "<= 3 s")
+        report.row(f"restore {facts} facts", ours, peer, "s", "<= 2 s")
     become_subreaper()
     with tempfile.TemporaryDirectory(dir=tmpfs() or disk()) as folder:
         took_s, peer_s = asyncio.run(adoption_s(folder))

@@ -116,7 +116,8 @@ def _headless(deck: UsedDeck, options: Sequence[str]) -> None:
 def _interrupt(deck: UsedDeck, _: Sequence[str]) -> None:
     for run in deck.headless():
         run.process.send_signal(signal.SIGINT)
-        assert run.process.wait(60) in (130, 143, 0, 1, -signal.SIGKILL, -signal.SIGINT), run.finish()
+        termed = (143,) if run.process.pid in deck.termed else ()
+        assert run.process.wait(60) in (130, *termed, 0, 1, -signal.SIGKILL, -signal.SIGINT), run.finish()
 
 
 def _follow(deck: UsedDeck, words: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from gpudeck.engine.adapters.journal.db import look_at
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
@@ -143,9 +144,20 @@ def _replayed(deck: UsedDeck, said: Told) -> Iterator[str]:
         mine = (row.attempt, row.held, row.priority, row.exit_code)
         theirs = tuple(live[key] for key in ("attempt", "held", "priority", "exit_code"))
         no_fact = row.state == "backoff" and live["state"] in WAITING  # that its time is over
-        no_fact |= row.state == "running" and live["state"] == "unknown"  # that this engine cannot prove its end
+        no_fact |= row.state == "running" and is_unproven(live)
         if mine != theirs or (row.state != live["state"] and not no_fact):
             yield f"{row.name} is {live['state']} {theirs}, and {row.state} {mine} as the journal is replayed"
+
+
+def is_unproven(row: Mapping[str, Any]) -> bool:
+    """It was on a GPU that has got lost: no engine can say what became of it, which is no fact."""
+    return row["state"] == "unknown" and "its GPU does not answer" in row["reason"]
+
+
+def has_lost_its_copy(deck: UsedDeck) -> bool:
+    """No engine runs, and a full disk has cost the copy of the file as it was taken."""
+    ran = deck.holder() is None and deck.state_dir.exists() and bool(_facts(deck))
+    return ran and not (deck.state_dir / "taken.toml").exists()
 
 
 def started(deck: UsedDeck) -> bool:

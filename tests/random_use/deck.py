@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
+import psutil
+
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.state.lock import Holder, held_by
 from tests.commands.commands_rig import Commanded, Following
@@ -47,6 +49,8 @@ class UsedDeck(Commanded):
         self.full = False
         self.heads: list[Following] = []
         """Headless engines."""
+        self.termed: set[int] = set()
+        """Pids of engines that were sent TERM."""
         self.cleaned = False
         """Logs of earlier attempts may be gone."""
         self.shared = False
@@ -128,10 +132,16 @@ class UsedDeck(Commanded):
             self.screen.close()
             self.screen = None
 
+    def _has_left(self) -> bool:
+        """Whether a child that heeds no TERM (`leave_deaf_child`) lives."""
+        here = str(self.folder)
+        found = psutil.process_iter(["cwd", "cmdline"])
+        return any(one.info["cwd"] == here and "deaf." in " ".join(one.info["cmdline"] or ()) for one in found)
+
     def kill_engine(self) -> None:
         found = self.holder()
         if found is not None:
-            self.shared |= any(self.folder.glob("deaf.*"))  # what a task has left holds no GPU without an engine
+            self.shared |= self._has_left()  # what a task has left holds no GPU without an engine
             with contextlib.suppress(ProcessLookupError):
                 os.kill(found.pid, 9)
             until(lambda: not lives(found.pid))

@@ -14,6 +14,7 @@ from . import acts, books, seen
 from .deck import UsedDeck, used_deck
 from .lots import CARDS
 from .plan import Act, said
+from .told import told
 
 PATIENCE_S = 30.0
 """In which everything comes to rest."""
@@ -57,7 +58,7 @@ def _look(deck: UsedDeck, *, by_commands: bool) -> None:
             books.remember(deck)
     if not seen.has_ended(deck):
         seen.answers(deck)
-        _holds_in_the_end(lambda: seen.disagreements(deck) if books.started(deck) else [])
+        _holds_in_the_end(lambda: [] if books.has_lost_its_copy(deck) else seen.disagreements(deck))
     _holds_in_the_end(lambda: books.never(deck), patience_s=0.0)
 
 
@@ -73,8 +74,10 @@ def _end(deck: UsedDeck) -> None:
     for gate in deck.task_gates.values():
         gate.let(50)
     until(lambda: deck.run_command("start").code == 0)
-    for words in ("unpause", "apply -y", "gpus enable 0 1 2", "release t* -y", "cancel state:unknown -y"):
+    for words in ("unpause", "apply -y", "gpus enable 0 1 2", "release t* -y"):
         acts.do(deck, ("command", *words.split()))
+    if unproven := [name for name, row in told(deck).rows.items() if books.is_unproven(row)]:
+        acts.do(deck, ("command", "cancel", *unproven, "-y"))
     _holds_in_the_end(lambda: books.never(deck) + books.at_rest(deck, by_commands=True) + books.unsettled(deck))
     deck.run_command("start", "--queue")
     for card in range(CARDS):  # each: its engine may not know one that was lost when it started

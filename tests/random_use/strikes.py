@@ -36,6 +36,7 @@ def _signal_engine(number: signal.Signals) -> Callable[[UsedDeck, Sequence[str]]
         found = deck.holder()
         if found is not None:
             os.kill(found.pid, number)
+            deck.termed |= {found.pid} if number == signal.SIGTERM else set()
 
     return send
 
