@@ -312,6 +312,11 @@ class TaskSpec:
     cards: tuple[CardWork, ...] = ()
     """By [[gpu_profile]], the largest cards first; empty: the same everywhere."""
 
+    @property
+    def values(self) -> Mapping[str, str]:
+        """Params, and what a retry has put in the place of the file's [vars]."""
+        return {**self.params, **dict(self.given)} if self.given else self.params
+
     def card(self, total_mib: int) -> CardWork | None:
         """What it is on a card of this size (0: not known); None: as written."""
         return next((card for card in self.cards if card.means(total_mib)), None)

@@ -19,7 +19,7 @@ def subject(deck: Deck, task: Task, index_of: Mapping[str, int]) -> Subject:
     return Subject(
         name=task.name,
         tags=task.spec.tags,
-        params={**task.spec.params, **dict(task.spec.given)} if task.spec.given else task.spec.params,
+        params=task.spec.values,
         entry=task.spec.entry,
         group=task.spec.group,
         round=task.spec.round,

@@ -207,7 +207,7 @@ def details_of(
 
 
 def _variables(spec: TaskSpec, variables: Mapping[str, str], hide: Callable[[str], str]) -> Mapping[str, str]:
-    own = {**spec.params, **dict(spec.given)}
+    own = spec.values
     told = masked_env(tuple((name, value) for name, value in variables.items() if name not in own)).items()
     return {name: hide(without_markers(value or "")) for name, value in told}
 

@@ -201,10 +201,8 @@ def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
 
 def _same_work(task: TaskSpec, first: TaskSpec) -> str:
     """One text for all tasks of an entry that differ in the same: one line tells of them."""
-    same, unused = (
-        "same command and environment",
-        [key for key in task.params if task.params[key] != first.params.get(key)],
-    )
+    same = "same command and environment"
+    unused = [key for key, value in task.params.items() if value != first.params.get(key)]
     if (task.line, task.entry) != (first.line, first.entry) or not unused:
         return f"does the same as {_where(first)}: {same}"
     return f"does the same as others of its [[task]]: {same}, whatever {names_text(unused)} is"
