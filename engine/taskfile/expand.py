@@ -12,7 +12,7 @@ from .check import check_name
 from .command import Python, fingerprint
 from .fit import with_all_gpus
 from .keys import EXECUTED, Change, Context, EntryKeys, Row, Table
-from .kinds import record
+from .kinds import keys_read_by, record
 from .layers import RawEntry
 from .matrix import MAX_TASKS, Combination
 from .problems import BadValueError, SkipError
@@ -25,6 +25,8 @@ Variables = Mapping[str, "str | None"]
 
 _EXTRAS = frozenset({"launch", "nproc", "nodes", "progress", "metrics", "watch", "prune", "slurm", "image", "mounts"})
 _NO_EXTRAS = Extras()
+_OF_TERMS = keys_read_by(Resources) | keys_read_by(Policy) | {"launch", "nproc", "stderr"}
+"""Keys that say what a task asks for and how it ends."""
 _MAX_CHARACTERS = 2**30
 """Of the commands and variables of all tasks."""
 NEXT_PRIORITY = 1000
@@ -41,6 +43,8 @@ class Expansion:
         self.entry = entry
         self.context = context
         self.keys = EntryKeys(entry, context)
+        self._alike = _OF_TERMS.isdisjoint(self.keys.moving)
+        self._same_terms: tuple[Resources, Policy] | None = None
         if not entry.wrong.isdisjoint(("matrix", "name")):
             raise SkipError
 
@@ -85,8 +89,10 @@ class Expansion:
         if self.keys.moving:
             said = dict(said)
             for key in self.keys.moving:
-                with entry.noting(key, where):
+                try:
                     said[key] = self.keys.read(key, row)
+                except BadValueError as error:
+                    entry.note(error, key, where=where)
             self.keys.check_together(said, where)
         said, given = self._with_given(name, said, row)
         get = said.get
@@ -94,15 +100,17 @@ class Expansion:
             context.disabled[name] = entry.line
             context.disabled_rounds.add((cast("str", get("group", "")), cast("int", get("round", 0))))
             return None
-        cwd, python, files = context.checker.source.folder, context.python, ""
-        image = cast("str", get("image", ""))
-        with entry.noting("python", where):
+        image, files = cast("str", get("image", "")), ""
+        try:
             cwd, python = context.place(get("cwd"), None if image else get("python"))
+        except BadValueError as error:
+            cwd, python = context.checker.source.folder, context.python
+            entry.note(error, "python", where=where)
         if image:  # it has a Python of its own
             python = Python(cast("str", get("python", "python3")))
-        with entry.noting("fingerprint_files", where):
-            patterns = cast("tuple[str, ...]", get("fingerprint_files", ()))
-            files = context.digest(patterns, cwd) if patterns else ""
+        if get("fingerprint_files"):
+            with entry.noting("fingerprint_files", where):
+                files = context.digest(cast("tuple[str, ...]", get("fingerprint_files")), cwd)
         try:
             plain = self._executed(Change(given, {}), said, cwd, row, shard, where)
             cards = self._on_cards(plain, given, said, cwd, row, shard, where)
@@ -110,7 +118,7 @@ class Expansion:
             entry.note(error, "on_oom", where=where)
             plain, cards = CardWork("", 0, Work(())), ()
         self._count(plain.work)
-        policy = context.share(_policy(said))
+        resources, policy = self._terms(said)
         on_oom, on_timeout = (self._asks(key, said, policy) for key in LADDERS)
         made = record(
             TaskSpec,
@@ -120,7 +128,7 @@ class Expansion:
             position=position,
             work=plain.work,
             fingerprint=self._fingerprint(plain.work, files, shard, image),
-            resources=context.share(record(Resources, said)),
+            resources=resources,
             policy=policy,
             cwd=cwd,
             python=python.path,
@@ -139,9 +147,16 @@ class Expansion:
             extras=self._extras(said, cwd),
             cards=cards,
         )
-        if not (entry.wrong or given):
+        if (made.ladder or on_timeout) and not (entry.wrong or given):
             self._check_rungs(made, where)
         return made
+
+    def _terms(self, said: Table) -> tuple[Resources, Policy]:
+        """What a task asks for, and how it ends; made once where all tasks of the entry have the same."""
+        if self._same_terms is None or not self._alike:
+            share = self.context.share
+            self._same_terms = share(record(Resources, said)), share(_policy(said))
+        return self._same_terms
 
     def _asks(self, key: str, said: Table, policy: Policy) -> tuple[Asks, ...]:
         """What rungs ask for."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar, cast
 
-from ..core.spec import IDLE_BELOW, Barrier, DeckSettings, Metric, Policy, Prune, Resources, Watch
+from ..core.spec import IDLE_BELOW, Barrier, DeckSettings, Metric, Policy, Prune, Watch
 from . import kinds
 from .check import Checker, check_name
 from .command import Python, digest_files, filled_command, ignoring, named_python, read_env_file
@@ -464,19 +464,11 @@ def _wrong_gpus(said: Table, asks: Table, *, on_slurm: bool) -> Iterator[_Contra
 
 
 def _contradict(said: Table, *, on_slurm: bool) -> Iterator[_Contradiction]:
-    resources, policy = record(Resources, said), record(Policy, said)
-    if resources.gpu_ids and isinstance(resources.gpus, int) and resources.gpus > len(resources.gpu_ids):
-        yield "gpus", f"= {resources.gpus}, but gpu_ids names only {len(resources.gpu_ids)}", ("gpu_ids",)
-    told = on_slurm or policy.timeout_s is not None or said.get("resume_when")  # what makes way is warned, too
-    if policy.warn_signal is not None and not told:
-        yield "warn_signal", "says nothing without a timeout", ("timeout", "resume_when")
-    if policy.warn_signal is not None and policy.timeout_s is not None and policy.warn_before_s >= policy.timeout_s:
-        shown = TASK["warn_before"].default.strip('"')
-        words = f"comes {shown} before the end (warn_before), which is not shorter than the timeout"
-        others = ("timeout", "warn_signal", "warn_before")
-        yield ("warn_before", "is not shorter than the timeout", others) if "warn_before" in said else (
-            "warn_signal", words, others
-        )  # fmt: skip
+    ids, gpus = cast("tuple[object, ...]", said.get("gpu_ids", ())), said.get("gpus", 1)
+    if ids and isinstance(gpus, int) and gpus > len(ids):
+        yield "gpus", f"= {gpus}, but gpu_ids names only {len(ids)}", ("gpu_ids",)
+    if said.get("warn_signal") is not None:
+        yield from _wrong_warning(record(Policy, said), said, on_slurm=on_slurm)
     prune = cast("Prune | None", said.get("prune"))
     if prune is not None:
         for metric in cast("tuple[Metric, ...]", said.get("metrics", ())):
@@ -487,6 +479,18 @@ def _contradict(said: Table, *, on_slurm: bool) -> Iterator[_Contradiction]:
         yield "mounts", "says nothing without image", ("image",)
     if "nproc" in said and said.get("launch", "command") == "command":
         yield "nproc", 'says nothing with launch = "command"', ("launch",)
+
+
+def _wrong_warning(policy: Policy, said: Table, *, on_slurm: bool) -> Iterator[_Contradiction]:
+    if not (on_slurm or policy.timeout_s is not None or said.get("resume_when")):  # what makes way is warned, too
+        yield "warn_signal", "says nothing without a timeout", ("timeout", "resume_when")
+    elif policy.timeout_s is not None and policy.warn_before_s >= policy.timeout_s:
+        shown = TASK["warn_before"].default.strip('"')
+        words = f"comes {shown} before the end (warn_before), which is not shorter than the timeout"
+        others = ("timeout", "warn_signal", "warn_before")
+        yield ("warn_before", "is not shorter than the timeout", others) if "warn_before" in said else (
+            "warn_signal", words, others
+        )  # fmt: skip
 
 
 def _of_rung(key: str, raw: object, values: Values) -> object:

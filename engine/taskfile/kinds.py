@@ -118,6 +118,11 @@ def record(made: Callable[..., T], said: Mapping[str, object], **more: object) -
     return made(**{**found, **more})
 
 
+def keys_read_by(made: Callable[..., object]) -> frozenset[str]:
+    """Which keys say what the fields of a record are."""
+    return frozenset(key for _, key in _keys_of(made))
+
+
 @lru_cache(maxsize=64)
 def _keys_of(made: Callable[..., object]) -> tuple[tuple[str, str], ...]:
     names = [field.name for field in fields(cast("Any", made))]
@@ -349,6 +354,8 @@ def command() -> Kind:
 
 
 def _word(item: object) -> str:
+    if isinstance(item, str):
+        return item
     if is_list(item) or is_table(item):
         raise BadValueError(f"must hold only text and numbers, got {kind_of(item)}: {shown(item)}")
     return as_text(item)

@@ -40,6 +40,8 @@ def as_text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, SourceFloat):
         return value.text
+    if isinstance(value, (int, float)):
+        return str(value)
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
     return compact_json(value) if is_list(value) or is_table(value) else str(value)
