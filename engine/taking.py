@@ -49,7 +49,8 @@ def _take_place(own: Connection, name: str, say: Callable[[str], None], given_up
         if wanted is None or wanted.count <= len(wanted.free):
             since = now
             kind, why = _obstacle(own, name)
-            if state in ("waiting", "blocked") or kind in _LASTING or now > began + PATIENCE_S:
+            patience_s = LOOK_S if kind == "cpu slots" else PATIENCE_S  # nobody is stopped for these
+            if state in ("waiting", "blocked") or kind in _LASTING or now > began + patience_s:
                 say(f"{name} is first in line, but {why}")
                 return
         elif now >= since + LOOK_S and _take(own, name, wanted, say):

@@ -424,10 +424,16 @@ TABLES: Mapping[str, Table] = {
 """All but the file itself."""
 
 MEANT: Mapping[str, str] = {
-    "cmd": "command", "run": "command", "script": "command", "depends_on": "needs", "dependencies": "needs",
-    "requires": "needs", "environment": "env", "gpu": "gpus", "num_gpus": "gpus", "ngpus": "gpus", "id": "name",
-    "title": "name", "mem": "memory", "retry": "retries", "time": "timeout", "time_limit": "timeout",
-    "workdir": "cwd", "working_dir": "cwd", "log_cap": "watch.log_size", "mig_profile": "gpu_ids",
+    "cmd": "command", "run": "command", "script": "command", "args": "command", "id": "name",
+    "title": "name", "depends_on": "needs", "depends": "needs", "deps": "needs", "dependency": "needs",
+    "dependencies": "needs", "requires": "needs", "environment": "env", "gpu": "gpus", "num_gpus": "gpus",
+    "ngpus": "gpus", "gres": "gpus", "vram": "gpu_memory", "mem": "memory", "ram": "memory", "cores": "cpus",
+    "cpus_per_task": "cpus", "ntasks": "nproc", "nproc_per_node": "nproc", "retry": "retries", "restart": "retries",
+    "time": "timeout", "time_limit": "timeout", "walltime": "timeout", "workdir": "cwd", "working_dir": "cwd",
+    "chdir": "cwd", "dir": "cwd", "seeds": "matrix.seed", "sweep": "matrix", "grid": "matrix", "params": "matrix",
+    "array": "matrix", "stage": "round", "phase": "round", "jobs": "max_parallel", "parallel": "max_parallel",
+    "workers": "max_parallel, or cpus", "partition": "slurm.partition", "account": "slurm.account", "qos": "slurm.qos",
+    "log_cap": "watch.log_size", "mig_profile": "gpu_ids",
 }  # fmt: skip
 """Words of other tools, and of earlier versions, for a task's keys."""
 

@@ -265,3 +265,15 @@ def test_nothing_makes_way_for_a_task_that_waits_for_another(deck: Commanded) ->
     gate.let(3)
     assert deck.command("wait").code == 0
     assert sorted(deck.lines("order")) == ["t-1", "t-2", "t-3"]
+
+
+def test_nobody_is_stopped_for_a_cpu_slot_and_that_is_said(deck: Commanded) -> None:
+    deck.write(SWEEP.replace('name = "sweep"', "cpu_slots = 1\n[defaults]\ngpus = 0"))
+    gate = deck.gate()
+    assert deck.go().code == 0
+    until(lambda: deck.lines("order") == ["t-1"])
+    done = deck.command("add", "--now", "--name", "eval", "--", "true")
+    assert "eval is first in line, but 1 of 1 CPU slots are taken" in done.err
+    assert deck.state("t-1") == "running"
+    gate.let(3)
+    assert deck.command("wait").code == 0

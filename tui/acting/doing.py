@@ -377,20 +377,21 @@ _BY = {"by": "Q on the screen"}
 
 def stop(active: int) -> Doing:
     """Enter stops neither."""
-
+    hint = f"{BY_ID['leave'].shown_key} leaves this screen and stops nothing."
+    if not active:
+        request = Request("stop", _BY, "the engine ends")
+        return _asked("Stop?", (hint,), "stop nothing", Option("engine", "the engine; no task runs", "e"), request)
     requests = {
         "engine": Request("stop", _BY, "the engine ends; its tasks go on"),
         "tasks": Request("stop", {"tasks": True, **_BY}, "the tasks are asked to end"),
     }
     running = f"{active} running task" + ("" if active == 1 else "s")
-    answers = [
+    answers = (
         Option("no", "stop nothing"),
         Option("engine", f"the engine only: {running} {'goes' if active == 1 else 'go'} on", "e"),
-    ]
-    if active:
-        answers.append(Option("tasks", f"the engine and {running}, gracefully", "t", grave=True))
-    hint = f"{BY_ID['leave'].shown_key} leaves this screen and stops nothing."
-    return Question("Stop?", (hint,), tuple(answers), requests.get)
+        Option("tasks", f"the engine and {running}, gracefully", "t", grave=True),
+    )
+    return Question("Stop?", (hint,), answers, requests.get)
 
 
 def apply(lines: Sequence[str], digest: str, *, finished: bool, running: bool) -> Question:
