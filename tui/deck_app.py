@@ -257,8 +257,8 @@ class DeckApp(App[str]):
         elif action_id in _STEPS:
             self._rank(rows, _STEPS[action_id])
         elif action_id == "retry_menu":
-            simulated = head is not None and head.simulated
-            self.do(doing.retry_menu(list(self.deck.rows.values()), rows, simulated=simulated))
+            simulated, gpus = head is not None and head.simulated, len(self.deck.gpus)
+            self.do(doing.retry_menu(list(self.deck.rows.values()), rows, gpus=gpus, simulated=simulated))
         elif action_id == "stop":
             self.do(doing.stop(0 if head is None else head.counts.running))
         elif action_id == "pause":

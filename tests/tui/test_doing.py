@@ -156,6 +156,11 @@ def test_the_retry_menu_counts_failures_by_kind_and_gpu() -> None:
     assert request(question.then("fresh")) == ("retry", {"tasks": ["a"], "fresh": True})
 
 
+def test_where_there_is_one_gpu_no_retry_on_another_is_offered() -> None:
+    failed = row("a", "failed", kind="exit", gpus=(0,))
+    assert "gpu 0" not in [answer.id for answer in asked(doing.retry_menu([failed], [], gpus=1)).answers]
+
+
 def test_a_retry_with_debug_output_of_what_cuda_told_late_waits_for_each_call() -> None:
     failed = row("a", "failed", reason="exit 1: RuntimeError: CUDA error: device-side assert triggered", gpus=(0,))
     question = asked(doing.retry_menu([failed], [failed]))

@@ -237,8 +237,9 @@ _OWN_KEYS = {"debug": "d", "values": "v"}
 """Of the retry menu: the same whatever else it offers."""
 
 
-def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated: bool = False) -> Doing:
-    """*rows*: the whole deck. *chosen*: the marked ones, or the one under the cursor. *simulated*: its GPUs are."""
+def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, gpus: int = 2, simulated: bool = False) -> Doing:
+    """*rows*: the whole deck. *chosen*: the marked ones, or the one under the cursor. *gpus*: how many it has.
+    *simulated*: these are."""
     failed = [row for row in rows if row.state in FAILED]
     changed, stale = [row.name for row in rows if row.changed], [row.name for row in rows if row.stale]
     again = _may("retry", chosen)
@@ -249,7 +250,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
         if count < len(failed):
             how = _FAILED_HOW.get(kind, f"failed: {kind}")
             groups[f"kind {kind}"] = (f"{count} that {how}", [row.name for row in failed if row.kind == kind], {})
-    on = Counter(gpu for row in failed for gpu in row.gpus)
+    on = Counter(gpu for row in failed for gpu in row.gpus if gpus > 1)
     for gpu, count in sorted(on.items(), key=lambda each: (-each[1], each[0]))[:4]:
         names = [row.name for row in failed if gpu in row.gpus]
         groups[f"gpu {gpu}"] = (f"{count} that failed on GPU {gpu}, on another GPU", names, {"not_on": [str(gpu)]})
