@@ -59,8 +59,13 @@ def forecast(deck: Deck, at: float) -> Forecast:
     measured = sum(item.seconds is not None for item in left)
     if stands_still(deck) or spent_budget(deck, at) or (left and not measured):
         return Forecast(None, len(left) - measured)
-    span_s = _simulated_s(deck, left, at) if len(left) <= SIMULATED else _shared_out_s(deck, left)
-    return Forecast(max([span_s, *(item.bound_s for item in left)]), len(left) - measured)
+    few, runs = len(left) <= SIMULATED, [item for item in left if item.attempt is not None]
+    span_s = _simulated_s(deck, left, at) if few else _shared_out_s(deck, left)
+    if left and not (span_s or runs):  # all that is left is held, or waits for what is
+        return Forecast(None, len(left) - measured)
+    backing_off = [item for item in left if item.wait_s and not item.task.held]
+    ends_s = [item.bound_s for item in ((*runs, *backing_off) if few else left)]
+    return Forecast(max([span_s, *ends_s]), len(left) - measured)
 
 
 def _is_left(task: Task) -> bool:

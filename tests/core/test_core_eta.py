@@ -112,7 +112,10 @@ def test_thousands_of_tasks_that_take_all_gpus_run_one_after_the_other() -> None
 def test_a_held_task_and_what_waits_for_it_are_not_in_the_time_left() -> None:
     found = measured(spec("a"), spec("b"), spec("c", needs=("b",)), gpus=1)
     found.verb("hold", "b")
-    assert forecast(found.deck, found.now).left_s == pytest.approx(HOUR)
+    found.advance(HOUR / 2)
+    assert forecast(found.deck, found.now).left_s == pytest.approx(HOUR / 2)
+    found.end("a")
+    assert forecast(found.deck, found.now).left_s is None
 
 
 def test_what_others_of_its_entry_took_tells_nothing_of_a_task_with_values_of_a_retry() -> None:
