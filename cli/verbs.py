@@ -96,7 +96,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "attach",
             "follow a deck until its run ends: exit 0 if all succeeded, 1 if not; or sit down at the terminal of a "
-            "`run -i`; Ctrl-C, there Ctrl-\\, leaves it",
+            "`run -i`, and exit as its command does; Ctrl-C, there Ctrl-\\, leaves it",
             "gpudeck attach",
             (o.attach, *_SHOWS),
             "select",

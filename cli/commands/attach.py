@@ -14,7 +14,7 @@ import msgspec
 
 from ...engine.adapters import host
 from ...engine.client.connection import Connection, Gone
-from ...engine.client.files import queue_file
+from ...engine.client.files import queue_file, queue_home
 from ...engine.client.place import Place, say
 from ...engine.command import Command
 from ...engine.errors import DeckError, EngineUnavailableError, UsageError
@@ -66,7 +66,10 @@ def run(command: Command) -> int:
 
 
 def _sit_down(command: Command) -> int:
-    """At the terminal of a command that `gpudeck run -i` runs. Returns 0, also when it ends meanwhile."""
+    """At the terminal of a command that `gpudeck run -i` runs. Returns its exit code, as that does; 0 where it goes on,
+    or no engine is there that would know."""
+    from ...engine.runs.engines import Asked, Engines
+    from .run import Follower
     from .terminal import has_terminal, refuse_no_terminal, sit_at
 
     name, *others = command.words
@@ -78,14 +81,18 @@ def _sit_down(command: Command) -> int:
     refuse_no_terminal()
     if any(row.name == name and row.state == "stopping" for row in _queue()[0]):
         say(f"{name} is being stopped")
+    connection = Place(queue_file(), RunOptions(), os.environ).attach()
+    if connection is not None:
+        home = queue_home(as_root=command.flag("as_root"))
+        engines = Engines(home, os.environ, simulated=None, as_root=command.flag("as_root"), on_cpu=True)
+        with Asked() as asked:
+            return Follower(home, name, engines, asked, say, terminal=True).follow(connection)
     try:
         how = sit_at(state, name)
     except OSError:
         raise _no_terminal(name) from None
     if how == "left":
         say(f"{name} goes on: `gpudeck attach {name}` sits down at it again")
-    elif row := next((row for row in _queue()[0] if row.name == name and row.state in ENDED), None):
-        say(f"{name} {is_text(row)}")
     return 0
 
 

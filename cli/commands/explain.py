@@ -98,7 +98,9 @@ def _instead(row: TaskRow) -> str:
     if row.state in ACTIVE:
         place = f" as {place_text(row)}" if row.job else f" on GPU {gpu_text(row)}" if row.gpus else ""
         why = f": {stop}" if (stop := stop_text(row)) else ""
-        return f"does not wait: attempt {row.attempt} is {row.state}{place} for {time_text(row)}{why}"
+        if row.state == "running":
+            return f"does not wait: attempt {row.attempt} has been running{place} for {time_text(row)}"
+        return f"does not wait: attempt {row.attempt} is {row.state}{place}, {time_text(row)} after it began{why}"
     if row.state == "unknown":
         why = f" ({row.reason})" if row.reason else ""
         return (

@@ -86,8 +86,8 @@ def _standing(row: TaskRow) -> str:
 
 
 def stop_text(row: TaskRow) -> str:
-    """Why it is being stopped, where that is known: another task takes its place."""
-    return row.reason if row.state == "stopping" and not row.kind else ""
+    """Why it is being stopped, where that is known: another task takes its place. Or why it has not ended yet."""
+    return row.reason if row.state == "closing" or (row.state == "stopping" and not row.kind) else ""
 
 
 def waits_text(row: TaskRow) -> str:

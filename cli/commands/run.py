@@ -7,8 +7,10 @@ import select
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TextIO
 
 from ...engine.adapters.inotify import Writes
@@ -28,7 +30,7 @@ from ...engine.taskfile.placeholders import escaped
 from ...engine.text import field_text
 from .logs import LogFeed, PrintedLog, Printer, Sink
 from .screen import Screen, print_json
-from .terminal import refuse_no_terminal, sit_at
+from .terminal import has_terminal, refuse_no_terminal, sit_at
 
 
 class CommandNotFoundError(DeckError):
@@ -211,6 +213,10 @@ class Follower:
         self._attempt = 0
         self._wait = Wait(name, say)
         self._warned = False
+        self._late_at = inf
+        """When what lasts though its command, or our place at its terminal, has ended is told of."""
+        self._lingers = 0
+        """The attempt of which that was told."""
 
     def follow(self, connection: Connection) -> int:
         """Returns the exit code. Raises EngineUnavailableError where it will not be known."""
@@ -264,10 +270,27 @@ class Follower:
                 self._wait.tell(connection)
             else:
                 self._wait.over(row)
-            most_s = _LOOK_S if more and self._terminal else 0 if more else TELL_S if waits else None
+            lasts = row.state == "closing" or (row.state == "running" and self._sat == row.attempt)
+            if lasts and self._is_elsewhere(row):
+                return 0
+            most_s = _LOOK_S if more and self._terminal else 0 if more else TELL_S if waits or lasts else None
             self._writes.wait([connection.fileno(), self._asked.fileno()], most_s)
             self._asked.clear()
             connection.drain()
+
+    def _is_elsewhere(self, row: TaskRow) -> bool:
+        """Whether somebody else sits at its terminal now. What its command has left in the background is told of."""
+        now = time.monotonic()
+        self._late_at = min(self._late_at, now + TELL_S)
+        if now < self._late_at or self._lingers == row.attempt:
+            return False
+        if row.state == "closing":
+            self._lingers = row.attempt
+            self._say(f"{self._name}: {row.reason}; Ctrl-C stops it")
+        elif has_terminal(self._home.state, self._name):
+            self._say(f"{self._name} goes on at another terminal: `gpudeck attach {self._name}` brings it back")
+            return True
+        return False
 
     def _show(self, row: TaskRow) -> bool:
         if row.on_cpu and not self._warned:

@@ -17,7 +17,7 @@ from ..core.forecast import Forecast
 from ..core.gates import GateState
 from ..core.gpu_names import indices
 from ..core.marks import is_of_other_work
-from ..core.phases import NAMES, Backoff, Blocked, Cached, Failed, Phase, Stopping, Unknown
+from ..core.phases import NAMES, Backoff, Blocked, Cached, Closing, Failed, Phase, Stopping, Unknown
 from ..core.readiness import done_before
 from ..core.why_waiting import holds_back, sums
 from ..logs.described import describe
@@ -268,6 +268,9 @@ def _reason(phase: Phase, outcome: Outcome | None) -> str:
         return f"done as {phase.done_as}" if phase.done_as else ""
     if isinstance(phase, Stopping) and _makes_way(phase):
         return f"makes way: {phase.by} takes its place"
+    if isinstance(phase, Closing) and phase.attempt.gone_at is None:
+        ended = "its command has ended" if phase.outcome.ok else describe(phase.outcome)
+        return f"{ended}, what it left in the background still runs"
     return "" if outcome is None or outcome.ok else describe(outcome)
 
 

@@ -67,6 +67,41 @@ def test_who_leaves_finds_it_as_it_was_and_what_was_shown_last(deck: Commanded) 
     until_run(deck, "sh", "succeeded")
 
 
+def test_who_sat_down_again_gets_its_exit_code(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo re''ady", "ready")
+        terminal.type("\x1c")
+        assert terminal.finish() == 0
+    with typed(deck, "attach", "sh") as terminal:
+        asked(terminal, "echo ag''ain", "again")
+        terminal.type("exit 9\n")
+        assert terminal.finish() == 9
+
+
+def test_what_a_shell_leaves_in_the_background_is_told_and_ctrl_c_stops_it(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "sleep 300 & echo le''ft", "left")
+        terminal.type("exit 4\n")
+        terminal.until("sh: exit 4, what it left in the background still runs; Ctrl-C stops it")
+        assert re.search(
+            r"sh does not wait: attempt 1 is closing on GPU \d, \w+ after it began: exit 4, what it left",
+            deck.command("explain", "--queue", "sh").out,
+        )
+        terminal.type("\x03")
+        assert terminal.finish() == 130
+
+
+def test_who_sits_down_elsewhere_ends_the_session_of_who_sat_there_and_not_the_command(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as first:
+        asked(first, "echo re''ady", "ready")
+        with typed(deck, "attach", "sh") as second:
+            asked(second, "echo h''ere", "here")
+            first.until("sh goes on at another terminal: `gpudeck attach sh` brings it back")
+            assert first.finish() == 0
+            second.type("exit\n")
+            assert second.finish() == 0
+
+
 def test_a_line_that_is_cut_leaves_it_running(deck: Commanded) -> None:
     with typed(deck, *SHELL) as terminal:
         asked(terminal, "echo re''ady", "ready")

@@ -70,4 +70,4 @@ def test_explain_tells_the_job_of_what_is_pending() -> None:
 
 
 def test_explain_tells_where_a_job_runs() -> None:
-    assert _instead(RUNNING).startswith("does not wait: attempt 1 is running as job 1234 on node[1-2] for ")
+    assert _instead(RUNNING).startswith("does not wait: attempt 1 has been running as job 1234 on node[1-2] for ")
