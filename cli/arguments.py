@@ -68,16 +68,19 @@ def _nearest_option(unknown: Sequence[str], parser: argparse.ArgumentParser) -> 
     """What the first of them may have been meant to be: "" where nothing is near."""
     from difflib import get_close_matches
 
-    if "--runs" in unknown:
-        return ": it is --queue now, one of yours for all folders of this host"
+    option, _, value = unknown[0].partition("=") if unknown else ("", "", "")
+    if option in _MEANT:
+        return f": {_MEANT[option]}"
     known = [
         option
         for action in parser._actions  # pyright: ignore[reportPrivateUsage]
         for option in action.option_strings
         if option.startswith("--") and action.help != argparse.SUPPRESS
     ]
-    near = get_close_matches(unknown[0].partition("=")[0], known, n=1, cutoff=0.75) if unknown else ()
-    return f": did you mean {near[0]}?" if near else ""
+    if near := get_close_matches(option, known, n=1, cutoff=0.75):
+        return f": did you mean {near[0]}?"
+    named = option.startswith("--") and "--set" in known and option[2:].replace("-", "_").isidentifier()
+    return f": a value of the task is --set {option[2:]}={value or '…'}" if named else ""
 
 
 def _help_for(command: Sequence[str]) -> list[str]:
@@ -87,6 +90,23 @@ def _help_for(command: Sequence[str]) -> list[str]:
             _refuse_misspelt(word, parser_of(DECK))
             parser_of(DECK).error(f"no command {word!r}")
     return [*command, "--help"]
+
+
+_MEANT = {
+    "--runs": "it is --queue now, one of yours for all folders of this host",
+    "--pty": "-i gives the command your terminal",
+    "--tty": "-i gives the command your terminal",
+    "--gres": "-n N asks for N GPUs",
+    "--after": "--needs NAME waits for a task",
+    "--dependency": "--needs NAME waits for a task",
+    "--label": "--name gives it a name",
+    "--job-name": "--name gives it a name",
+    "--time": "--timeout 2h ends it then",
+    "--mem": "--set memory=8GiB reserves memory of the host",
+    "--failed": "`state:failed` selects what has failed",
+    "--all": "'*' selects all tasks",
+}
+"""Options of other tools, and of before."""
 
 
 _USAGE = "gpudeck [-f FILE] [COMMAND] …\n       gpudeck [FILE] [K=V …] [--headless] [options]"
@@ -122,6 +142,9 @@ class _Parser(argparse.ArgumentParser):
         print(self.format_help(), end="", file=file, flush=True)
 
     def error(self, message: str) -> None:  # type: ignore[override]
+        message = re.sub(r"ignored explicit argument (.*)", r"takes no value, got \1", message)
+        if message.endswith("required: SEL"):
+            message += " (a name, a glob, state:failed, …)"
         file = "; -f names the task file" if message.startswith("unrecognized") and message.endswith(".toml") else ""
         stop = "" if message.endswith("?") else ";"
         self.exit(2, f"gpudeck: {message}{file}{stop} see `{self.prog} --help`\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Sequence
 
 from .errors import UsageError
@@ -18,6 +20,9 @@ def command_of(words: Sequence[str], verb: str) -> str | list[str]:
     words = list(words[1:] if words and words[0] == "--" else words)
     if not words or not words[0].strip():
         raise UsageError(f"{verb}: give a command behind --: `gpudeck {verb} -- python train.py`")
+    if len(words) > 1 and " " in words[0] and not os.path.exists(words[0]):
+        line = shlex.quote(words[0])
+        raise UsageError(f"{verb}: {line} is a line for bash, which stands alone: options of gpudeck's go before it")
     for word in words:
         try:
             word.encode()

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Literal, Protocol, cast
 
 from ..errors import UsageError
+from ..text import names_text
 
 STATES = (
     "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "failed", "cancelled",
@@ -172,7 +173,11 @@ def _alternatives(text: str) -> tuple[str, ...]:
 def _by_kind(word: str, kind: str, value: str) -> Term:
     if kind not in KINDS:
         near = get_close_matches(kind, KINDS, n=1)
-        hint = f"did you mean {near[0]}:{value}?" if near else f"there is no {kind}: ({_KNOWN} are known)"
+        hint = (
+            f"did you mean {near[0]}:{value}?"
+            if near
+            else f"there is no {kind}: ({_KNOWN} are known); a value is {word.replace(':', '=')}"
+        )
         raise UsageError(f"{word}: {hint}")
     values = [part for part in value.split(",") if part]
     if not values:
@@ -190,10 +195,22 @@ KINDS = ("state", "reason", "tag", "gpu", "entry", "group", "round", "node", "jo
 _KNOWN = "state:, reason:, tag:, gpu:, entry:, group:, round:, node: and job:"
 
 
+_MEANT = {
+    "done": "succeeded", "completed": "succeeded", "finished": "succeeded", "success": "succeeded",
+    "error": "failed", "errored": "failed", "killed": "cancelled", "aborted": "cancelled", "stopped": "cancelled",
+    "active": "running", "stashed": "held", "skipped": "cached", "cuda-oom": "oom", "out-of-memory": "oom",
+    "crash": "exit", "error-exit": "exit", "time-limit": "timeout",
+}  # fmt: skip
+"""Words of other tools for states and reasons."""
+
+
 def _checked(kind: str, value: str, known: Sequence[str]) -> str:
-    if value in known or is_glob(value):
+    if is_glob(value):
         return value
-    near = get_close_matches(value, known, n=1)
+    value = value.lower()
+    if value in known:
+        return value
+    near = [_MEANT[value]] if _MEANT.get(value) in known else get_close_matches(value, known, n=1)
     hint = f"did you mean {kind}:{near[0]}?" if near else "it knows " + ", ".join(known)
     raise UsageError(f"{kind}:{value}: {hint}")
 
@@ -242,6 +259,8 @@ def meant(text: str, tasks: Iterable[Named]) -> str:
     key, equals, value = text.partition("=")
     if len(text.split()) != 1:
         return ""
+    if equals and key in KINDS:
+        return f"{key}:{value}"
     if not colon and (spelled := _as_spelled(text, seen)):
         return spelled
     if is_glob(text):
@@ -279,9 +298,22 @@ NO_MATCH = "no task of this deck matches"
 
 def nothing_matches(text: str, tasks: Iterable[Named]) -> str:
     """What to say of a selector that means no task."""
-    near = meant(text, tasks)
-    hint = f"; did you mean {near}?" if near else ""
-    return f"{text}: {NO_MATCH}{hint}"
+    seen = list(islice(tasks, _LOOK_AT))
+    near = meant(text, seen)
+    hint = f"did you mean {near}?" if near else _what_there_is(text, seen)
+    return f"{text}: {NO_MATCH}" + (f"; {hint}" if hint else "")
+
+
+def _what_there_is(text: str, tasks: Sequence[Named]) -> str:
+    """Of a name or a value that is like none."""
+    key, equals, _ = text.partition("=")
+    values = list(dict.fromkeys(task.params[key] for task in tasks if key in task.params))
+    if values:
+        return f"{key} is {names_text(values)}"
+    keys = list(dict.fromkeys(key for task in tasks for key in task.params))
+    if equals and keys:
+        return f"its tasks have values of {names_text(keys)}"
+    return "tasks go by their names: `gpudeck ls`" if text.isdecimal() else ""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

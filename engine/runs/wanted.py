@@ -66,6 +66,9 @@ def wanted_of(command: Command, environ: Mapping[str, str], verb: str = "run") -
     shell = [environ.get("SHELL") or "bash"] if given.get("interactive") else []
     line = command_of(command.words or shell, verb)
     gpus_asked: str | None = given.get("gpus")
+    if gpus_asked is not None and gpus_asked.isdecimal() and given.get("gpu_count") is None:
+        one = f"GPU {gpus_asked} (-n 1 --gpus {gpus_asked})"
+        raise UsageError(f"--gpus {gpus_asked} may mean {gpus_asked} GPUs (-n {gpus_asked}) or {one}")
     simulated = gpus_asked if gpus_asked is not None and gpus_asked.startswith("sim") else None
     keys = _keys(given)
     if keys["gpus"] != 0 and simulated is None and (ids := ids_for(gpus_asked, environ)):

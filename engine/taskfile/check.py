@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from .kinds import Table
 from .problems import BadValueError, Problems, did_you_mean
-from .schema import DECK, DISTRIBUTED, LADDERS, MEANT, PRUNE, SLURM, TASK, TOP, WATCH
+from .schema import DECK, DISTRIBUTED, LADDERS, MEANT, MEANT_OF_DECK, PRUNE, SLURM, TASK, TOP, WATCH
 from .source import Path, Source
 from .values import as_text, is_list, is_table, kind_of, shown
 
@@ -96,7 +96,7 @@ def table_of(path: Path) -> str:
 
 def unknown_key(key: str, table: Table) -> str:
     """What to say of a key that *table* does not have."""
-    meant = MEANT.get(key) if table is TASK else None
+    meant = MEANT.get(key) if table is TASK else MEANT_OF_DECK.get(key) if table is DECK else None
     if table in (TASK, TOP) and key in DECK:
         hint = "it is a key of [deck]"
     elif table in (DECK, TOP) and key in TASK:

@@ -385,7 +385,8 @@ class EntryKeys:
         known = self._variables
         for name in changes:
             if name not in known:
-                hint = did_you_mean(name, known)
+                own = ", ".join(sorted({*known}.difference(BUILT_IN)))
+                hint = did_you_mean(name, known) or (f"there are {own}" if own else "")
                 words = f"changes {name}, which is in neither matrix nor [vars]"
                 raise BadValueError(f"{words}: {hint}" if hint else words)
         text = compact_json(changes)

@@ -433,9 +433,15 @@ MEANT: Mapping[str, str] = {
     "chdir": "cwd", "dir": "cwd", "seeds": "matrix.seed", "sweep": "matrix", "grid": "matrix", "params": "matrix",
     "array": "matrix", "stage": "round", "phase": "round", "jobs": "max_parallel", "parallel": "max_parallel",
     "workers": "max_parallel, or cpus", "partition": "slurm.partition", "account": "slurm.account", "qos": "slurm.qos",
+    "env_vars": "env", "working_directory": "cwd", "label": "tags", "labels": "tags", "repeat": "matrix",
     "log_cap": "watch.log_size", "mig_profile": "gpu_ids",
 }  # fmt: skip
 """Words of other tools, and of earlier versions, for a task's keys."""
+
+MEANT_OF_DECK: Mapping[str, str] = dict.fromkeys(
+    ("workers", "num_workers", "parallel", "jobs", "slots", "concurrency"), "slots_per_gpu, or cpu_slots"
+)
+"""The same for keys of [deck]."""
 
 MERGED = ("env", "slurm", "watch", "prune", "metrics", "distributed")
 """Task keys whose tables merge key by key with those in [defaults]; all others are replaced."""

@@ -117,7 +117,14 @@ def test_an_option_of_a_run_is_refused_where_it_means_nothing(words: list[str]) 
         (["ls", "--jsn"], "did you mean --json?"),
         (["--gpus", "none", "fit", "--var", "batch", "x.py"], "a command goes before its options: gpudeck fit …"),
         (["--gpus", "none", "fit", "--", "true"], "a command goes before its options: gpudeck fit …"),
-        (["--gpus", "none", "--var", "batch"], "unrecognized arguments: --var; see"),
+        (
+            ["--gpus", "none", "--var", "batch"],
+            "unrecognized arguments: --var: a value of the task is --set var=…; see",
+        ),
+        (["run", "--pty", "bash"], "unrecognized arguments: --pty: -i gives the command your terminal; see"),
+        (["run", "-it", "bash"], "argument -i/--interactive: takes no value, got 't'; see"),
+        (["retry", "t", "--lr", "0.1"], "unrecognized arguments: --lr: a value of the task is --set lr=…; see"),
+        (["retry"], "the following arguments are required: SEL (a name, a glob, state:failed, …); see"),
         (["status", "gone.toml"], "unrecognized arguments: gone.toml; -f names the task file"),
     ],
 )
@@ -141,6 +148,9 @@ def test_words_in_another_order_are_refused_with_the_right_one(
         (["rm", "-f", "a"], "gpudeck cancel SEL"),
         (["stash", "a"], "gpudeck hold a"),
         (["st"], "gpudeck status"),
+        (["srun", "--pty", "bash"], "gpudeck run -i"),
+        (["unhold", "a"], "gpudeck release a"),
+        (["drain", "3"], "gpudeck gpus drain N"),
     ],
 )
 def test_a_word_of_another_tool_is_answered_with_ours_by_meaning(

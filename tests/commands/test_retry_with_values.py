@@ -304,7 +304,10 @@ async def test_an_edit_is_applied_beside_the_values_of_a_retry(desk: Desk) -> No
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("t-64", "--set", "batch=3"), "t-64: the retry changes batch, which is in neither matrix nor [vars]"),
+        (
+            ("t-64", "--set", "batch=3"),
+            "t-64: the retry changes batch, which is in neither matrix nor [vars]: there are bs, lr",
+        ),
         (
             ("t-64", "--set", "X=1"),
             "t-64: the retry changes X, which is in neither matrix nor [vars]: "
@@ -313,12 +316,15 @@ async def test_an_edit_is_applied_beside_the_values_of_a_retry(desk: Desk) -> No
         (("t-*", "--set", "lr"), "--set wants K=V, got 'lr'"),
         (
             ("t-64", "--set", "bs=48", "lr=0.2"),
-            "lr=0.2: no task of this deck matches; each value takes a --set of its own: `--set bs=48 --set lr=0.2`",
+            "lr=0.2: no task of this deck matches; its tasks have values of bs; "
+            "each value takes a --set of its own: `--set bs=48 --set lr=0.2`",
         ),
         (
             ("t-64", "lr=0.2"),
-            "lr=0.2: no task of this deck matches; `--set lr=0.2` gives another value",
+            "lr=0.2: no task of this deck matches; its tasks have values of bs; `--set lr=0.2` gives another value",
         ),
+        (("bs=9",), "bs=9: no task of this deck matches; bs is 32, 64; `--set bs=9` gives another value"),
+        (("3",), "3: no task of this deck matches; tasks go by their names: `gpudeck ls`"),
         (("t-64", "--set", "task=x"), "t-64: the retry changes task: {task} means something already"),
     ],
 )

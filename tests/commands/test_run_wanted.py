@@ -67,10 +67,20 @@ def test_its_name_comes_from_the_command(words: tuple[str, ...], name: str) -> N
 def test_the_shells_cuda_visible_devices_is_a_limit() -> None:
     environ = {"CUDA_VISIBLE_DEVICES": "2,3"}
     assert wanted("true", environ=environ).entry["gpu_ids"] == ["2", "3"]
-    assert wanted("--gpus", "3", "true", environ=environ).entry["gpu_ids"] == ["3"]
+    assert wanted("-n", "1", "--gpus", "3", "true", environ=environ).entry["gpu_ids"] == ["3"]
     assert "gpu_ids" not in wanted("-n", "0", "true", environ=environ).entry
     with pytest.raises(UsageError, match="GPU 1 is not ours to use: CUDA_VISIBLE_DEVICES=2,3"):
-        wanted("--gpus", "1", "true", environ=environ)
+        wanted("-n", "1", "--gpus", "1", "true", environ=environ)
+
+
+def test_a_number_that_may_mean_so_many_gpus_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--gpus 2 may mean 2 GPUs \(-n 2\) or GPU 2 \(-n 1 --gpus 2\)"):
+        wanted("--gpus", "2", "true")
+
+
+def test_options_behind_a_line_for_bash_are_refused() -> None:
+    with pytest.raises(UsageError, match="'sleep 1 && x' is a line for bash, which stands alone: options of gpudeck's"):
+        wanted("sleep 1 && x", "--dry-run")
 
 
 def test_a_hidden_gpu_is_not_used_unasked() -> None:

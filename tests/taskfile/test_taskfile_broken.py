@@ -218,7 +218,7 @@ resume_when = "x"
         '3: task "a-{sed}": gpus must be at least 0, got -1',
         '4: task "a-{sed}": retries must be a whole number, got "two"',
         '6: task "a-{sed}": env.A must be text, or false to unset it: write "1"',
-        '7: task "a-{sed}": on_oom rung 1: changes bs, which is in neither matrix nor [vars]',
+        '7: task "a-{sed}": on_oom rung 1: changes bs, which is in neither matrix nor [vars]: there are seed',
         '8: task "a-{sed}": resume_when says nothing without resume_command',
     ]),
     ("several mistakes of one combination", """

@@ -83,7 +83,7 @@ async def test_a_mistake_is_said_in_the_form_which_keeps_what_was_typed() -> Non
         await opened(rig)
         await rig.types("ctrl+u", "rate=0.7 batch")
         await rig.press("enter")
-        await rig.until_seen("rate=0.7 batch", "batch: write NAME=VALUE, or --env NAME=VALUE")
+        await rig.until_seen("rate=0.7 batch", "batch: write NAME=VALUE without blanks, or --env NAME=VALUE")
         await rig.types("end", "=3")
         await rig.press("enter")
         await rig.until_seen("rate=0.7 batch=3", "the retry changes batch, which is in neither matrix nor [vars]")

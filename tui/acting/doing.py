@@ -290,7 +290,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, gpus: int 
 
 
 VALUES_HINT = (
-    "Values that are left out stay; variables (--env X=1) that are left out go.",
+    "NAME=VALUE that you leave out stays as it is; --env NAME=VALUE that you leave out is gone.",
     "enter shows the new command, escape leaves",
 )
 SHOWN = 20
@@ -329,7 +329,7 @@ def values_typed(text: str) -> dict[str, Any] | Refusal:
             continue
         name, equals, value = word.partition("=")
         if not name or not equals:
-            return Refusal(f"{word}: write NAME=VALUE, or --env NAME=VALUE")
+            return Refusal(f"{word}: write NAME=VALUE without blanks, or --env NAME=VALUE")
         into[name] = value
         into = values
     return {"set": values, "env": env}
