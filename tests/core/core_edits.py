@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.gone import Kept, take_back
+from gpudeck.engine.core.gone import Kept, take_back, take_unkept
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.reload import After, draft, follow_up, kept_specs, swap
 from gpudeck.engine.core.spec import DeckFile, TaskSpec, matching
@@ -26,9 +26,11 @@ class EditedWorld(World):
     drafted: tuple[DeckFile, Callable[[], list[Gpu]], Deck, int] | None = None
     make_box: Callable[[], list[Gpu]] = field(init=False)
     """All GPUs that there are: those of the first file."""
+    taken: DeckFile = field(init=False)
+    """The file as the engine before had it."""
 
     def __post_init__(self) -> None:
-        self.make_box = self.make_gpus
+        self.make_box, self.taken = self.make_gpus, self.file
         World.__post_init__(self)
 
     def _build(self, file: DeckFile, make: Callable[[], list[Gpu]]) -> Deck:
@@ -38,13 +40,12 @@ class EditedWorld(World):
 
     def _fresh(self) -> Deck:
         deck = self._build(self.file, self.make_gpus)
-        for one in self._lasting():
-            take_back(deck, one)
+        told = recorded(self.facts)
+        for one in self.begun_as:
+            if one.token in told.lasting_tokens:
+                take_back(deck, one)
+        take_unkept(deck, told, lambda: {task.name: task for task in self.taken.tasks})
         return deck
-
-    def _lasting(self) -> list[Kept]:
-        tokens = recorded(self.facts).lasting_tokens
-        return [one for one in self.begun_as if one.token in tokens]
 
     def begin_edit(self, file: DeckFile, make_gpus: Callable[[], list[Gpu]] | None = None) -> None:
         """The new deck is made, as far as the facts of now go."""
@@ -79,7 +80,7 @@ class EditedWorld(World):
         return {task.name: self.phase(task.name) for task in self.deck.tasks if not task.gone}
 
     def restart(self, **options: object) -> None:
-        self.drafted = None
+        self.drafted, self.taken = None, self.file
         World.restart(self, **options)  # pyright: ignore[reportArgumentType]
 
 

@@ -188,6 +188,12 @@ def test_it_waits_under_the_next_engine_too():
     assert why(w, "b") == ["waits for a, which does its work"]
 
 
+def test_it_waits_where_the_file_was_edited_while_no_engine_ran_too():
+    w = world(spec("a", fingerprint="one"), gpus=2)
+    w.restart(file=with_tasks(w.file, spec("a", fingerprint="two"), spec("b", fingerprint="one")))
+    assert why(w, "b") == ["waits for a, which does its work"]
+
+
 def test_a_task_with_the_same_work_that_was_there_before_does_not_wait_when_the_other_is_changed():
     w = world(spec("a", fingerprint="work"), spec("b", fingerprint="work"))
     edit(w, spec("a", fingerprint="other"), spec("b", fingerprint="work"), make_gpus=lambda: cards(2))
@@ -231,6 +237,13 @@ def test_an_attempt_of_other_work_keeps_its_metrics_through_any_number_of_edits(
     w = world(spec("a", extras=Extras(metrics=metrics)))
     edit(w, spec("a", fingerprint="other"))
     edit(w, spec("a", fingerprint="third"))
+    assert w.task("a").begun_spec.extras.metrics == metrics
+
+
+def test_an_attempt_of_other_work_keeps_its_metrics_where_the_file_was_edited_while_no_engine_ran():
+    metrics = (Metric("acc", key="acc"),)
+    w = world(spec("a", extras=Extras(metrics=metrics)))
+    w.restart(file=with_tasks(w.file, spec("a", fingerprint="other")))
     assert w.task("a").begun_spec.extras.metrics == metrics
 
 
@@ -413,6 +426,14 @@ def test_facts_that_come_while_the_new_deck_is_made_are_not_lost():
     w.finish_edit()
     assert w.phases() == {"a": "succeeded", "b": "running", "c": "queued", "d": "queued"}
     assert w.task("c").held
+
+
+def test_a_task_that_ends_while_the_deck_with_its_edit_is_made_is_marked_as_changed():
+    w = on_screen(spec("a"))
+    w.begin_edit(with_tasks(w.file, spec("a", fingerprint="other")))
+    w.end("a")
+    w.finish_edit()
+    assert w.deck.marks.changed == {0}
 
 
 def test_a_task_that_starts_and_is_gone_while_the_new_deck_is_made_runs_on():
