@@ -16,7 +16,7 @@ from .deck import Deck, Task
 from .devices import Gpu
 from .gone import Kept, add_gone, kept_of
 from .learned import Entry
-from .phases import FINAL, QUEUED, Attempt, Backoff, Blocked, Phase, Queued, Running, Starting, Unknown, Waiting
+from .phases import FINAL, QUEUED, Attempt, Backoff, Blocked, Phase, Queued, Running, Starting, Waiting
 from .readiness import reconsider, spread
 from .runs import another_run, take_up_new
 from .spec import Policy, TaskSpec, alike
@@ -94,22 +94,21 @@ def swap(core: Core, new: Deck, tail: Sequence[e.Fact], kept: Sequence[Kept], no
     strangers = new.active.keys() - old.active.keys()
     if strangers:
         raise RuntimeError(f"attempts that the deck does not have: {sorted(strangers)}")
-    begun: list[tuple[Attempt, TaskSpec | None]] = []
-    for token, task in old.active.items():
-        target = new.active.get(token)
-        if target is not None:
-            begun.append(same_attempt(new, target, task))
+    made = {attempt.token: attempt.spec for _, attempt in new.lasting}
+    for task, attempt in old.lasting:
+        if attempt.token in made:
+            _stand_in(new, new.active[attempt.token], task.phase, attempt)
         elif task.name not in new.by_name:
-            begun.append(runs_on(new, task))
+            _runs_on(new, task, attempt)
         else:
             raise RuntimeError(f"{task.name} runs, and its facts do not say so")
     carry_gpus(old, new)
     carry_memory(old, new)
-    carry_deadlines(old, new, {attempt.token: spec for attempt, spec in begun}, now)
+    carry_deadlines(old, new, made, now)
     carry_news(old, new)
     core.streaks.follow(new)
-    for attempt, spec in begun:
-        attempt.spec = spec
+    for _, attempt in old.lasting:
+        attempt.spec = made.get(attempt.token)
     for gate in old.gates:
         gate.before = gate.feeds_gate = None
     old.become(new)
@@ -123,13 +122,11 @@ def _catch_up(new: Deck, tail: Sequence[e.Fact], kept: Sequence[Kept]) -> None:
         apply(new, fact)
     new.replaying = False
     named = dict.fromkeys(name for fact in tail for name in (getattr(fact, "task", ""), *getattr(fact, "tasks", ())))
-    for task in filter(None, map(new.by_name.get, named)):
+    for task in _of(new, named):
         reconsider(new, task)
         new.marks.follow(task)
-        if isinstance(task.phase, Queued) and task.held:
+        if task.held:
             new.queue.drop(task.index)
-        elif isinstance(task.phase, Queued) and task.index not in new.queue:
-            new.arrivals.append(task.index)
 
 
 # -- what facts do not tell: readings, deadlines, attempts ------------------------------------------------------------
@@ -146,17 +143,8 @@ _OF_THE_DECK = frozenset(
 """What a task does not take with it when it is gone."""
 
 
-def same_attempt(new: Deck, target: Task, before: Task) -> tuple[Attempt, TaskSpec | None]:
-    """The attempt itself goes over, with what is known of its end and of its memory. Returns it and what it was started
-    as, where the file says otherwise."""
-    attempt, made = before.attempt(), target.attempt()
-    if attempt is None or made is None:
-        raise RuntimeError(f"{before.name} holds slots without an attempt")
-    _stand_in(new, target, before.phase, attempt)
-    return attempt, made.spec
-
-
 def _stand_in(new: Deck, task: Task, phase: Phase, attempt: Attempt) -> None:
+    """The attempt itself goes over, with what is known of its end and of its memory."""
     for gpu in new.gpus_of(attempt):
         gpu.holders[attempt.token] = attempt
     if task.selected:
@@ -165,11 +153,8 @@ def _stand_in(new: Deck, task: Task, phase: Phase, attempt: Attempt) -> None:
     task.phase = phase
 
 
-def runs_on(new: Deck, before: Task) -> tuple[Attempt, None]:
+def _runs_on(new: Deck, before: Task, attempt: Attempt) -> None:
     """A task that is gone keeps its slots until it has ended."""
-    attempt, phase = before.attempt(), before.phase
-    if attempt is None:
-        raise RuntimeError(f"{before.name} holds slots without an attempt")
     task = add_gone(new, before.begun_spec)
     new.known.add(task.name)
     for one in fields(Task):
@@ -179,8 +164,7 @@ def runs_on(new: Deck, before: Task) -> tuple[Attempt, None]:
         new.held.add(task.index)
     task.phase = QUEUED
     new.move(task, Starting(attempt))
-    _stand_in(new, task, phase, attempt)
-    return attempt, None
+    _stand_in(new, task, before.phase, attempt)
 
 
 def carry_gpus(old: Deck, new: Deck) -> None:
@@ -238,17 +222,17 @@ def _has_other_work(old: Deck, new: Deck, entry: Entry) -> bool:
     return any((task := old.by_name.get(spec.name)) and task.spec.fingerprint != spec.fingerprint for spec in tasks)
 
 
-def carry_deadlines(old: Deck, new: Deck, begun: Mapping[str, TaskSpec | None], now: float) -> None:
+def carry_deadlines(old: Deck, new: Deck, made: Mapping[str, TaskSpec | None], now: float) -> None:
+    """*made*: by token, what attempts were started as, where the new file says otherwise."""
     rearmed: set[str] = set()
-    for token, task in new.active.items():
-        spec, attempt = begun[token], task.attempt()
-        same_work = attempt is not None and attempt.fingerprint == task.spec.fingerprint
-        says = task.spec if spec is None or same_work else spec
-        policy = says.policy if attempt is None else says.asking(attempt.rung, attempt.timeout_rung).policy
-        if isinstance(task.phase, Running) and _clocks(old.active[token].begun_policy) != _clocks(policy):
-            rearmed.add(token)
-            if task.phase.attempt.exited_at is None:
-                arm_timeout(new, task, task.phase.attempt, policy, now)
+    for task, attempt in new.lasting:
+        spec = made.get(attempt.token)
+        says = task.spec if spec is None or attempt.fingerprint == task.spec.fingerprint else spec
+        policy = says.asking(attempt.rung, attempt.timeout_rung).policy
+        if isinstance(task.phase, Running) and _clocks(old.active[attempt.token].begun_policy) != _clocks(policy):
+            rearmed.add(attempt.token)
+            if attempt.exited_at is None:
+                arm_timeout(new, task, attempt, policy, now)
     for deadline in old.deadlines:
         task = new.active.get(deadline.token)
         stays = deadline.kind in _CARRIED or (deadline.kind in _CLOCKED and deadline.token not in rearmed)
@@ -288,31 +272,26 @@ def follow_up(turn: Turn, after: After) -> None:
     by_name = deck.run.halted or deck.run.halted_before or (after.alone and _others_wait(deck, after.begins))
     if after.begins and not by_name:
         (another_run(turn, ("new",)) if deck.run.ended else take_up_new(turn))
-    for name in after.begins if by_name else ():
-        task = deck.by_name.get(name)
-        waits = task is not None and isinstance(task.phase, (Waiting, Blocked))
-        if task is not None and waits and (deck.run.ended or task.index in deck.unasked):
+    for task in _of(deck, after.begins) if by_name else ():
+        if isinstance(task.phase, (Waiting, Blocked)) and (deck.run.ended or task.index in deck.unasked):
             again(turn, task, e.CHANGED, BY)
     finished = (*FINAL, Backoff)
-    rerun = [name for name in after.rerun if name in deck.by_name and isinstance(deck.by_name[name].phase, finished)]
-    for name in rerun:
-        again(turn, deck.by_name[name], e.CHANGED, BY)
-    kept = [name for name in after.accept if name in deck.by_name]
-    for name in kept:
-        accept(turn, deck.by_name[name], BY)
-    for name in after.restart:
-        _restart(turn, deck.by_name.get(name))
+    rerun = [task for task in _of(deck, after.rerun) if isinstance(task.phase, finished)]
+    for task in rerun:
+        again(turn, task, e.CHANGED, BY)
+    for task in _of(deck, after.accept):
+        accept(turn, task, BY)
+    for task in _of(deck, after.restart):
+        if isinstance(task.phase, (Starting, Running)) and task.phase.attempt.exited_at is None:
+            stop(turn, task, task.phase.attempt, "interrupted", BY)
+
+
+def _of(deck: Deck, names: Iterable[str]) -> list[Task]:
+    """Those of them that the deck has."""
+    return list(filter(None, map(deck.by_name.get, names)))
 
 
 def _others_wait(deck: Deck, names: Collection[str]) -> bool:
     """Whether the deck has tasks beside these that a run of all that is new would start."""
     others = (task for task in deck.tasks if task.selected and isinstance(task.phase, Waiting))
     return any((deck.run.ended or task.index in deck.unasked) and task.name not in names for task in others)
-
-
-def _restart(turn: Turn, task: Task | None) -> None:
-    attempt = task.attempt() if task is not None else None
-    if task is None or attempt is None or isinstance(task.phase, Unknown):
-        return
-    if isinstance(task.phase, (Starting, Running)) and attempt.exited_at is None:
-        stop(turn, task, attempt, "interrupted", BY)
