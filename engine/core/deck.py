@@ -186,7 +186,7 @@ class Deck:
     """Finished tasks whose results are being looked at, for those that need them."""
     held_for_proof: list[int] = field(default_factory=list[int])
     """Queued tasks that wait for that."""
-    held_for_work: list[int] = field(default_factory=list[int])
+    held_for_work: dict[int, None] = field(default_factory=dict[int, None])
     """Queued tasks whose work is being done under another name: they arrive again when that has ended."""
     looked_until: float = -1e9
     """Nothing starts before this while outputs are looked at, so that tasks start in their order."""
@@ -270,6 +270,7 @@ class Deck:
         if isinstance(old, Queued):
             self.queue.drop(task.index)
             self.heads.pop(task.index, None)
+            self.held_for_work.pop(task.index, None)
             if not isinstance(phase, Starting):
                 # Whoever stood first in line may have kept others from starting.
                 self.plan_due = True

@@ -27,7 +27,7 @@ def arrive(turn: Turn) -> None:
     looked: list[str] = []
     for task in arrivals(deck):
         if doing(deck, task) is not None:
-            deck.held_for_work.append(task.index)
+            deck.held_for_work[task.index] = None
             continue
         if doubtful := unproven(deck, task):
             looked += [each.name for each in doubtful if each.index not in deck.proving]

@@ -174,6 +174,17 @@ def test_a_name_that_takes_over_the_work_of_one_that_runs_as_something_else_now_
     assert w.phase("b") == "cached"
 
 
+@pytest.mark.parametrize(
+    ("verbs", "told"), [(("hold", "release"), ["1 queued: waits for a, which does its work"]), (("cancel",), [])]
+)
+def test_a_name_that_waits_for_running_work_is_counted_once_while_it_waits(verbs: tuple[str, ...], told: list[str]):
+    w = world(spec("a", fingerprint="one"), gpus=2)
+    edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"))
+    for verb in verbs:
+        w.verb(verb, "b")
+    assert why_waiting(w.deck, w.now) == told
+
+
 def test_it_does_the_work_itself_where_that_fails():
     w = world(spec("a", fingerprint="one"), gpus=2)
     edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"))
