@@ -67,12 +67,12 @@ class Explainer:
         match task.phase:
             case Waiting() if task.index in self._deck.unasked:
                 return [Obstacle("left out", _UNASKED)]
-            case Waiting() | Blocked():
-                ended = [Obstacle("ended", ended_in_words(self._deck))] if self._deck.run.ended else []
-                return [*ended, *self._at_gates(task)]
-            case Backoff(until, after):
+            case Backoff(until, after) if not self._deck.run.ended:
                 wait = max(0.0, until - self._at)
                 return [Obstacle("backoff", f"tried again in {duration(wait)} ({after.reason})")]
+            case Waiting() | Blocked() | Backoff():
+                ended = [Obstacle("ended", ended_in_words(self._deck))] if self._deck.run.ended else []
+                return [*ended, *self._at_gates(task)]
             case Queued():
                 return self._queued(task)
             case Starting(attempt) if not attempt.began and attempt.exited_at is None:

@@ -106,7 +106,8 @@ def _tried_again(deck: Deck, at: float) -> list[str]:
     count = deck.counts[Backoff]
     if not count:
         return []
-    waiting = (deck.tasks[deadline.task] for deadline in deck.deadlines if deadline.kind == "backoff")
+    due_ones = () if deck.run.ended else deck.deadlines
+    waiting = (deck.tasks[deadline.task] for deadline in due_ones if deadline.kind == "backoff")
     due = min(((task.phase.until, task.name) for task in waiting if isinstance(task.phase, Backoff)), default=None)
     first = "" if due is None else f": {due[1]} in {duration(due[0] - at)}"
     return [f"1 waits for its next attempt{first}" if count == 1 else f"{count} wait for their next attempts{first}"]

@@ -7,6 +7,7 @@ from core_world import World, spec, world
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.spec import DeckSettings, Halt
+from gpudeck.engine.core.why_waiting import why_waiting
 
 
 def halting(halt: Halt, *, count: int = 8, gpus: int = 2, **more: object) -> World:
@@ -115,6 +116,16 @@ def test_nothing_starts_in_a_run_that_has_ended() -> None:
     found.give(i.GpuVerb("enable", "GPU-0"))
     found.verb("cancel", "a5")
     assert len(found.launched) == started
+
+
+def test_a_retry_that_a_halt_has_left_waits_on_and_tells_no_time() -> None:
+    found = world(spec("a", retries=1), spec("b"), gpus=2, settings=DeckSettings(halt=Halt("soon", fail=1)))
+    found.end("a", 1)
+    found.end("b", 1)
+    found.advance(700)
+    (why,) = [item.text for item in explain(found.deck, found.task("a"), found.now)]
+    assert why.startswith("the run was halted by b and has ended")
+    assert why_waiting(found.deck, found.now) == ["1 waits for its next attempt"]
 
 
 def test_a_failure_that_is_retried_by_hand_counts_once() -> None:
