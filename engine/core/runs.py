@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from . import events as e
-from .apply import replay as replay
 from .apply_run import BY_HAND
-from .apply_run import rebooted as rebooted
 from .attempts import arm_timeout, stop_rest
 from .deck import Deck, Task
-from .events import CHANGED, Fate, TaskRetried, Unproven
+from .events import CHANGED, Fate, TaskHeld, TaskRetried, Unproven
 from .gates import GateState
-from .phases import ACTIVE, FINAL, Cancelled, Closing, Queued, Running, Starting, Stopping, Unknown
+from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
 from .preempt import warn_first
 from .readiness import reconsider
 from .turn import Here, Turn
@@ -37,15 +35,16 @@ def take_up_new(turn: Turn) -> None:
         turn.record(e.TakesChanged(("new",)))
 
 
-def requeue(turn: Turn, task: Task) -> None:
-    if not isinstance(task.phase, Queued):
+def hold(turn: Turn, task: Task, by: str, act: str = "", *, held: bool) -> None:
+    """Keep a task from starting, or let it go. What is over is not kept."""
+    if task.held == held or (held and isinstance(task.phase, FINAL)):
         return
-    if task.held:
+    turn.record(TaskHeld(task.name, held, by, act))
+    if held:
         turn.deck.queue.drop(task.index)
         turn.deck.heads.pop(task.index, None)
-    elif task.index not in turn.deck.queue:
+    else:
         turn.deck.arrivals.append(task.index)
-    turn.deck.plan_due = True
 
 
 _STOPPED = ("timeout", "cancelled", "interrupted", "pruned")
@@ -82,8 +81,8 @@ def _resume(turn: Turn, task: Task) -> None:
         case Closing(attempt, outcome, why) if why is not None or attempt.unwanted or outcome.reason in _STOPPED:
             stop_rest(turn, task, attempt)
         case Closing(attempt):
-            at = max(turn.at, (attempt.exited_at or turn.at) + policy.linger_s)
             if policy.leftovers == "stop":
+                at = (attempt.exited_at or turn.at) + policy.linger_s
                 turn.deck.wake(at, "linger", task.index, attempt.token)
             elif policy.leftovers == "wait":
                 arm_timeout(turn.deck, task, attempt, policy, turn.at)

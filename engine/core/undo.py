@@ -8,7 +8,7 @@ from .acts import Act, Held, Moved, Ranked, as_left
 from .deck import Task
 from .phases import FINAL
 from .readiness import reconsider
-from .runs import another_run, requeue
+from .runs import another_run, hold
 from .turn import Turn
 
 
@@ -41,7 +41,7 @@ def undo(turn: Turn, task: Task, item: i.Verb) -> None:
         case Moved():
             _undo_move(turn, task, item, act, before)
         case Held(held):
-            _hold(turn, task, held=held, by=item.by)
+            hold(turn, task, item.by, held=held)
         case Ranked(priority):
             if task.priority != priority:
                 turn.record(e.PriorityChanged(task.name, priority, item.by))
@@ -55,15 +55,9 @@ def _undo_move(turn: Turn, task: Task, item: i.Verb, act: Act, before: Moved) ->
             turn.record(e.DeckPaused(True, act.paused))
     turn.record(e.TakenBack(task.name, item.act, act.verb, turn.at, item.by))
     reconsider(deck, task)
-    _hold(turn, task, held=before.held, by=item.by)
+    hold(turn, task, item.by, held=before.held)
     if act.verb == "retry":
         _halt_again(turn, item.act, act)
-
-
-def _hold(turn: Turn, task: Task, *, held: bool, by: str) -> None:
-    if task.held is not held and not isinstance(task.phase, FINAL):
-        turn.record(e.TaskHeld(task.name, held, by))
-        requeue(turn, task)
 
 
 def _halt_again(turn: Turn, name: str, act: Act) -> None:

@@ -29,7 +29,7 @@ from .phases import (
 )
 from .readiness import reconsider
 from .retry import Decision
-from .runs import another_run, requeue
+from .runs import another_run, hold
 from .turn import Turn
 from .unasked import gates_behind
 from .undo import undo, undo_deck
@@ -81,10 +81,7 @@ def verb_on(turn: Turn, task: Task, item: i.Verb) -> None:
         case "accept":
             accept(turn, task, item.by)
         case "hold" | "release":
-            held = item.verb == "hold"
-            if task.held != held and not (held and isinstance(task.phase, FINAL)):
-                turn.record(e.TaskHeld(task.name, held, item.by, item.act))
-                requeue(turn, task)
+            hold(turn, task, item.by, item.act, held=item.verb == "hold")
         case "priority":
             if task.priority != item.value:
                 turn.record(e.PriorityChanged(task.name, item.value, item.by, item.act))

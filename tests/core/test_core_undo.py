@@ -251,6 +251,14 @@ def test_a_backoff_of_before_a_reboot_is_short_when_it_comes_back() -> None:
     assert phase.until - found.now <= 600.0
 
 
+def test_a_hold_on_a_task_that_has_ended_since_is_taken_back() -> None:
+    found = busy("a")
+    act = found.verb("hold", "a")
+    found.end("a")
+    found.undo(act)
+    assert not found.task("a").held
+
+
 def test_a_hold_and_a_priority_are_taken_back() -> None:
     found = busy("a", "b", "c")
     held, ranked = found.verb("hold", "b"), found.verb("priority", "c", value=7)
