@@ -20,10 +20,10 @@ from common import Report, disk, folder_on, options, seconds, tmpfs
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
+from gpudeck.engine.core.apply import replay
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.events import AttemptEnded, AttemptRunning, AttemptStarting, Fact, Outcome, RunStarted
-from gpudeck.engine.core.runs import replay
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec, Work
 from gpudeck.engine.ports import Known, StartOrder
 

@@ -43,8 +43,7 @@ def build(
         deck.outside = {gpu.uuid: gpu for gpu in outside}
     deck.shards = dict(shards or {})
     for spec in file.tasks:
-        task = deck.add(spec)
-        task.selected = file.selected is None or spec.name in file.selected
+        task = deck.add(spec, selected=file.selected is None or spec.name in file.selected)
         task.entry.tasks.append(task.index)
         if spec.next:
             deck.next_tasks.append(task.index)

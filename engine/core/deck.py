@@ -245,12 +245,12 @@ class Deck:
     def _count_cpu_surplus(self) -> None:
         self.cpu_surplus = max(0, (self.cpu_used if self.cluster else self.cpu_tasks) - self.cpu_slots)
 
-    def add(self, spec: TaskSpec) -> Task:
+    def add(self, spec: TaskSpec, *, selected: bool) -> Task:
         """Give the deck one more task."""
         entry = self.entries.get(spec.entry)
         if entry is None:
             entry = self.entries[spec.entry] = Entry(spec.entry)
-        task = Task(len(self.tasks), spec, entry, priority=spec.priority, effective=spec.priority)
+        task = Task(len(self.tasks), spec, entry, selected, priority=spec.priority, effective=spec.priority)
         self.tasks.append(task)
         self.by_name[spec.name] = task
         return task

@@ -95,7 +95,6 @@ class Gpu:
     """Who else computes here."""
     beside: dict[int, int] = field(default_factory=dict[int, int])
     """Their processes: MiB by pid; 0: memory that no process of ours explains."""
-    foreign_since: float | None = None
     quiet_until: float = -1e9
     """Others have just left: not free before this."""
     mark: Literal["", "drain", "take"] = ""
@@ -285,10 +284,8 @@ def _verdict(
     for attempt in gpu.holders.values():
         attempt.beside.setdefault(gpu.uuid, dict(gpu.beside))
     if foreign:
-        gpu.foreign_since = gpu.foreign_since if had else now
         gpu.quiet_until = -1e9
         return _joined(gpu, present, settings, anew=not had)
-    gpu.foreign_since = None
     if had and now >= gpu.claimed_at + DRAIN_S:
         gpu.quiet_until = now + settings.foreign_quiet_s
     elif now >= gpu.quiet_until:

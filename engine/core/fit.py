@@ -330,7 +330,7 @@ def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
     if gpu.quarantine is not None:
         # A gang is a costly probe: only where nothing smaller came for a long time.
         probe_at = gpu.quarantine.probe_at + (0.0 if need.gpus == 1 else GANG_PROBE_S)
-        again = need.gpus == 1 and gpu.uuid in need.avoid and _may_go_elsewhere(deck, gpu, need, at)
+        again = need.gpus == 1 and gpu.uuid in need.avoid and _may_go_elsewhere(deck, need, at)
         if at < probe_at or gpu.quarantine.probing or again:
             return on_gpu(gpu, "quarantined", "quarantined, tasks failed fast on it")
     if deck.settings.foreign != "ignore" and gpu.avoided:
@@ -356,10 +356,9 @@ def could_have(deck: Deck, task: Task, at: float) -> list[str]:
     return [uuid for uuid, obstacle in bars.items() if obstacle is None or obstacle.kind == "claimed"]
 
 
-def _may_go_elsewhere(deck: Deck, gpu: Gpu, need: Need, at: float) -> bool:
+def _may_go_elsewhere(deck: Deck, need: Need, at: float) -> bool:
     """Whether a task can have a sound GPU: then it need not try the suspect one, on which it failed, again."""
-    others = (other for other in deck.gpus.values() if other is not gpu and other.quarantine is None)
-    return any(bar(deck, other, need, at) is None for other in others)
+    return any(other.quarantine is None and bar(deck, other, need, at) is None for other in deck.gpus.values())
 
 
 def crowd(gpu: Gpu, need: Need) -> Obstacle | None:

@@ -96,7 +96,7 @@ def _shared_out_s(deck: Deck, left: Sequence[_Left]) -> float:
             on_cards += (item.seconds or 0.0) * (len(deck.gpus) if gpus == "all" else gpus)
     if deck.cluster:
         return on_cpu / deck.cluster
-    return max(on_cards / max(1, gpu_slots(deck)), on_cpu / max(1, deck.cpu_slots))
+    return max(on_cards / max(1, gpu_slots(deck)), on_cpu / deck.cpu_slots)
 
 
 def gpu_slots(deck: Deck) -> int:

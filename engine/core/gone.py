@@ -76,8 +76,8 @@ def take_unkept(deck: Deck, told: Recorded, before: Callable[[], Mapping[str, Ta
 
 def add_gone(deck: Deck, spec: TaskSpec) -> Task:
     """Add a task that the file does not have."""
-    task = deck.add(spec)
-    task.selected, task.gone = False, True
+    task = deck.add(spec, selected=False)
+    task.gone = True
     deck.share_outputs(spec.outputs)
     return task
 

@@ -179,7 +179,7 @@ def carry_gpus(old: Deck, new: Deck) -> None:
 def _carry_gpu(before: Gpu, gpu: Gpu) -> None:
     for name in (
         "total_mib", "unread", "changed_at", "ended_at", "reading", "lost", "others_mib", "foreign", "beside",
-        "foreign_since", "quiet_until", "first_seen", "claimed", "claimed_at",
+        "quiet_until", "first_seen", "claimed", "claimed_at",
     ):  # fmt: skip
         setattr(gpu, name, getattr(before, name))
     if gpu.quarantine is not None and before.quarantine is not None:

@@ -54,11 +54,11 @@ class Task:
     index: int
     spec: TaskSpec
     entry: Entry
+    selected: bool
     phase: Phase = WAITING
     gates: tuple[Gate, ...] = ()
     feeds: tuple[Gate, ...] = ()
     standing: Standing = Standing.PENDING
-    selected: bool = True
     held: bool = False
     decided: bool = False
     """Found not to be done already: it will run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core_world import World
 
+from gpudeck.engine.core.apply import replay
 from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.phases import (
     Backoff,
@@ -18,7 +19,6 @@ from gpudeck.engine.core.phases import (
     Unknown,
     Waiting,
 )
-from gpudeck.engine.core.runs import replay
 from gpudeck.engine.core.urgency import spread_urgency
 
 

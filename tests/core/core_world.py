@@ -17,6 +17,7 @@ from core_specs import spec as spec
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
+from gpudeck.engine.core.apply import replay
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
@@ -24,7 +25,7 @@ from gpudeck.engine.core.effects import CheckDone, Effect, Examine, Gather, Laun
 from gpudeck.engine.core.events import Fate, Unproven
 from gpudeck.engine.core.phases import NAMES, Queued, Unknown
 from gpudeck.engine.core.readiness import outputs_doubt
-from gpudeck.engine.core.runs import has_new, replay
+from gpudeck.engine.core.runs import has_new
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.core.turn import Here, Step

@@ -13,10 +13,10 @@ from core_world import World, cards, deck_file, spec
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
+from gpudeck.engine.core.apply import replay
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.phases import ACTIVE, Backoff, Cancelled, Unknown
 from gpudeck.engine.core.reload import After
-from gpudeck.engine.core.runs import replay
 from gpudeck.engine.core.spec import DeckSettings
 from gpudeck.engine.core.urgency import spread_urgency
 
