@@ -10,6 +10,7 @@ from core_world import World, deck_file, spec, world
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.budget import used_gpu_s, used_in_words
 from gpudeck.engine.core.explain import Explainer
+from gpudeck.engine.core.fit import barred_in_words
 from gpudeck.engine.core.hours import Clock
 from gpudeck.engine.core.simulate import simulate
 from gpudeck.engine.core.spec import Budget, DeckSettings
@@ -35,6 +36,11 @@ def test_nothing_starts_once_attempts_have_taken_the_budget_and_what_runs_goes_o
     found.end("b")
     assert used_in_words(found.deck, found.now) == "2 of 1.5 GPU hours"
     assert only_a_user_helps(found.deck, found.now)
+
+
+def test_where_nothing_is_used_up_no_budget_is_said_to_be_spent() -> None:
+    found = world(spec("a"), spec("b"), settings=of_hours(1.5))
+    assert barred_in_words(found.deck, found.now) == ("", False)
 
 
 def test_each_attempt_counts_by_its_gpus_and_a_cpu_task_not_at_all() -> None:

@@ -7,6 +7,7 @@ from core_restored import assert_restores
 from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Stop
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.spec import DeckSettings, Halt
@@ -146,6 +147,14 @@ def test_a_verb_that_changes_nothing_writes_nothing(verb: str) -> None:
     found.verb(verb, "b", value=7)
     before = len(found.facts)
     found.verb(verb, "b", value=7)
+    assert len(found.facts) == before
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold", "accept", "priority"])
+def test_a_verb_leaves_alone_what_the_run_leaves_out_and_what_has_left_the_file(verb: str) -> None:
+    found = world(spec("a"), spec("b"), selected=("a",))
+    before = len(found.facts)
+    found.give(i.Verb(verb, ("b", "gone"), 7))  # pyright: ignore[reportArgumentType]
     assert len(found.facts) == before
 
 

@@ -109,6 +109,20 @@ def test_thousands_of_tasks_that_take_all_gpus_run_one_after_the_other() -> None
     assert forecast(found.deck, found.now) == Forecast(pytest.approx(60_000.0))
 
 
+def test_thousands_of_tasks_share_the_gpus_that_there_are() -> None:
+    found = world(*(spec(f"t{n}", entry="all") for n in range(1500)), gpus=1, begin=False)
+    found.deck.entries["all"].learn(10.0)
+    assert forecast(found.deck, found.now) == Forecast(pytest.approx(15_000.0))
+
+
+def test_the_wait_before_a_retry_is_in_the_time_left() -> None:
+    found = measured(spec("a", retries=1, backoff_s=600.0))
+    found.end("a", 1)
+    due = found.deck.next_deadline()
+    assert due is not None
+    assert forecast(found.deck, found.now).left_s == pytest.approx(due - found.now + HOUR)
+
+
 def test_a_held_task_and_what_waits_for_it_are_not_in_the_time_left() -> None:
     found = measured(spec("a"), spec("b"), spec("c", needs=("b",)), gpus=1)
     found.verb("hold", "b")

@@ -127,6 +127,12 @@ def test_why_a_task_is_blocked_is_said_after_the_run_too() -> None:
     assert Explainer(found.deck, found.now).why(found.task("b")) == "needs bad, which did not succeed"
 
 
+def test_what_a_finished_run_has_left_blocked_says_that_the_run_has_ended() -> None:
+    found = world(spec("bad"), spec("b", needs=("bad",)))
+    found.end("bad", 1)
+    assert texts(found, "b")[0] == "the run has ended"
+
+
 def test_a_gate_with_many_failures_names_five_and_counts_the_rest() -> None:
     found = world(*[spec(f"a{index}") for index in range(8)], spec("last", needs=("a*",)), gpus=8)
     for index in range(7):
@@ -247,9 +253,9 @@ def test_it_is_not_stuck_while_the_disk_is_full() -> None:
 
 
 def test_what_is_tried_again_is_told_before_the_round_that_waits_for_it() -> None:
-    found = world(spec("a", retries=1, backoff_s=60.0), spec("b", round=1, group="g"), spec("c", round=0, group="g"))
+    found = world(spec("a", retries=1, backoff_s=30.0), spec("b", round=1, group="g"), spec("c", round=0, group="g"))
     found.end("a", 1)
-    assert why_waiting(found.deck, found.now)[0].startswith("1 waits for its next attempt: a in ")
+    assert re.fullmatch(r"1 waits for its next attempt: a in \d+s", why_waiting(found.deck, found.now)[0])
 
 
 def test_a_round_that_is_closed_counts_what_failed_apart_from_what_is_blocked_by_that() -> None:

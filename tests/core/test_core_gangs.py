@@ -119,6 +119,13 @@ def test_a_task_that_wants_its_card_alone_is_not_starved_by_small_ones() -> None
     assert found.running() == {"big": (0,)}
 
 
+def test_a_task_that_wants_its_card_alone_has_waited_since_all_its_slots_were_taken() -> None:
+    found = world(spec("a"), spec("b"), spec("big", exclusive=True), spec("small"), slots=2)
+    found.advance(901)
+    found.end("a")
+    assert found.running() == {"b": (0,)}
+
+
 def test_a_big_task_is_not_starved_by_small_ones_on_the_same_card() -> None:
     small = [spec(f"s{index}", gpu_memory_mib=20 * GIB) for index in range(8)]
     found = world(

@@ -203,6 +203,16 @@ def test_where_cards_differ_in_their_profile_what_one_taught_is_not_used_for_ano
     assert memory_in_words(found.deck, found.task("a2")) == words
 
 
+def test_where_a_profile_means_all_cards_what_one_taught_is_used_on_the_others() -> None:
+    small_and_large = (CardWork("80GiB", 80 * GIB, Work("large")), CardWork("40GiB", 40 * GIB, Work("small")))
+    found = world(*(spec(f"a{n}", gpu_memory_mib="auto", cards=small_and_large) for n in range(2)), total_mib=80 * GIB)
+    found.proc("a0").used_mib = 8 * GIB
+    found.advance(60)
+    found.sample()
+    found.end("a0")
+    assert task_reserves(found, "a1") == int(8 * GIB + 512)
+
+
 def test_its_own_earlier_attempts_are_counted() -> None:
     found = after_a_peak(10 * GIB)
     for mib in (11 * GIB, 10 * GIB):
