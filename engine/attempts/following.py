@@ -255,7 +255,7 @@ class Following:
         self._notice(f"progress and metrics are not shown, watch rules do not act: {why}")
         for found in list(self._followed.values()):
             if found.told_end is not None:
-                self._post(Progressed(found.token, None, None))
+                self._post(Progressed(found.token, None))
             self._judged(found)
             self._ended(found)
 
@@ -314,7 +314,7 @@ class Following:
         if end is None and told is None:
             return
         found.told_end = end
-        self._post(Progressed(found.token, found.fraction, None if end is None else max(0.0, end - now)))
+        self._post(Progressed(found.token, None if end is None else max(0.0, end - now)))
 
     def _switch_off(self, found: Followed, what: int) -> None:
         """A pattern hung: it is not used for this task any more."""

@@ -16,28 +16,18 @@ from .spec import Policy
 from .turn import Turn
 
 
-def submitted(turn: Turn, item: i.Submitted) -> None:
-    found = _of(turn, item.token)
-    if found is not None and found[1].job != item.job:
-        task, attempt = found
+def submitted(turn: Turn, task: Task, attempt: Attempt, item: i.Submitted) -> None:
+    if attempt.job != item.job:
         turn.record(e.AttemptSubmitted(task.name, attempt.number, item.job))
 
 
-def pending(turn: Turn, item: i.Pending) -> None:
-    found = _of(turn, item.token)
-    if found is None or found[1].began:
-        return
-    task, attempt = found
-    if (attempt.pending, attempt.begins) != (item.why, item.begins):
+def pending(turn: Turn, task: Task, attempt: Attempt, item: i.Pending) -> None:
+    if not attempt.began and (attempt.pending, attempt.begins) != (item.why, item.begins):
         attempt.pending, attempt.begins = item.why, item.begins
         turn.deck.moved.add(task.index)
 
 
-def spawned(turn: Turn, item: i.Spawned) -> None:
-    found = _of(turn, item.token)
-    if found is None:
-        return
-    task, attempt = found
+def spawned(turn: Turn, task: Task, attempt: Attempt, item: i.Spawned) -> None:
     if not attempt.where:
         turn.record(e.AttemptRunning(task.name, attempt.number, item.pid, item.start_ticks, item.pid_ns))
         turn.deck.plan_due |= task.spec.next
@@ -58,12 +48,6 @@ def _began(turn: Turn, task: Task, attempt: Attempt, item: i.Spawned) -> None:
             at, wall,
         )
     )  # fmt: skip
-
-
-def _of(turn: Turn, token: str) -> tuple[Task, Attempt] | None:
-    task = turn.deck.active.get(token)
-    attempt = task.attempt() if task else None
-    return None if task is None or attempt is None else (task, attempt)
 
 
 LATE_WARNING_S = 300.0
@@ -87,11 +71,7 @@ def arm_timeout(deck: Deck, task: Task, attempt: Attempt, policy: Policy, at: fl
     deck.wake(end, "timeout", task.index, attempt.token)
 
 
-def ending(turn: Turn, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
-    task = turn.deck.active.get(item.token)
-    attempt = task.attempt() if task else None
-    if task is None or attempt is None:
-        return
+def ending(turn: Turn, task: Task, attempt: Attempt, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
     match item:
         case i.LeaderExited():
             attempt.exited_at, attempt.exit_code, attempt.exited_signal = item.at, item.code, item.signal

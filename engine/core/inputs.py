@@ -134,11 +134,9 @@ class DevicesSampled:
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """What an attempt's own output says of how far it is."""
+    """What an attempt's own output says of when it will end."""
 
     token: str
-    fraction: float | None
-    """0 to 1; None: not known."""
     eta_s: float | None
     """Seconds from now to its end; None: not known any more."""
 
@@ -223,7 +221,9 @@ class Shutdown:
     """Caps the tasks' own grace."""
 
 
-Input = (
-    Tick | Submitted | Pending | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked
-    | DevicesSampled | Progressed | Watched | ReachedPoint | JournalState | Verb | Preempt | GpuVerb | Shutdown
+OfAttempt = (
+    Submitted | Pending | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | Progressed | Watched
+    | ReachedPoint
 )  # fmt: skip
+"""What is told of an attempt; of one that does not last any more it means nothing."""
+Input = OfAttempt | Tick | DoneChecked | DevicesSampled | JournalState | Verb | Preempt | GpuVerb | Shutdown

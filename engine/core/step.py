@@ -107,26 +107,10 @@ def take(turn: Turn, item: i.Input) -> None:
     match item:
         case i.Tick():
             pass
-        case i.Submitted():
-            submitted(turn, item)
-        case i.Pending():
-            pending(turn, item)
-        case i.Spawned():
-            spawned(turn, item)
-        case i.SpawnRefused():
-            refused(turn, item)
-        case i.LeaderExited() | i.TreeGone() | i.Examined():
-            ending(turn, item)
         case i.DoneChecked():
             done_checked(turn, item)
         case i.DevicesSampled():
             sampled(turn, item)
-        case i.Progressed():
-            progressed(turn, item)
-        case i.Watched():
-            watched(turn, item)
-        case i.ReachedPoint():
-            reached_point(turn, item)
         case i.JournalState():
             turn.deck.unwritable = "" if item.writable else item.why or "no space left"
             turn.deck.plan_due = True
@@ -140,14 +124,39 @@ def take(turn: Turn, item: i.Input) -> None:
         case i.Shutdown():
             shutdown(turn, item)
         case _:
+            task = turn.deck.active.get(item.token)
+            if task is not None and (attempt := task.attempt()) is not None:
+                told(turn, task, attempt, item)
+
+
+def told(turn: Turn, task: Task, attempt: Attempt, item: i.OfAttempt) -> None:
+    """Take in what is told of an attempt that lasts."""
+    match item:
+        case i.Submitted():
+            submitted(turn, task, attempt, item)
+        case i.Pending():
+            pending(turn, task, attempt, item)
+        case i.Spawned():
+            spawned(turn, task, attempt, item)
+        case i.SpawnRefused():
+            refused(turn, task, attempt, item)
+        case i.LeaderExited() | i.TreeGone() | i.Examined():
+            ending(turn, task, attempt, item)
+        case i.Progressed():
+            attempt.ends_at = None if item.eta_s is None else turn.at + item.eta_s
+            if turn.deck.heads:
+                # Who may use what is held for the head of the queue depends on when others end.
+                turn.deck.plan_due = True
+        case i.Watched():
+            if isinstance(task.phase, (Starting, Running)) and attempt.exited_at is None:
+                stop(turn, task, attempt, "watch", item.why)
+        case i.ReachedPoint():
+            reached_point(turn, task, attempt, item)
+        case _:
             assert_never(item)
 
 
-def refused(turn: Turn, item: i.SpawnRefused) -> None:
-    task = turn.deck.active.get(item.token)
-    attempt = task.attempt() if task else None
-    if task is None or attempt is None:
-        return
+def refused(turn: Turn, task: Task, attempt: Attempt, item: i.SpawnRefused) -> None:
     if isinstance(task.phase, Stopping):
         attempt.never_ran = True
         attempt.exited_at = attempt.gone_at = turn.at
@@ -178,31 +187,9 @@ def sampled(turn: Turn, item: i.DevicesSampled) -> None:
             turn.record(e.GpuJoined(reading.uuid, who, joined.pid, used_mib, turn.at, turn.wall))
 
 
-def progressed(turn: Turn, item: i.Progressed) -> None:
-    task = turn.deck.active.get(item.token)
-    attempt = task.attempt() if task else None
-    if attempt is None:
-        return
-    attempt.ends_at = None if item.eta_s is None else turn.at + item.eta_s
-    if turn.deck.heads:
-        # Who may use what is held for the head of the queue depends on when others end.
-        turn.deck.plan_due = True
-
-
-def watched(turn: Turn, item: i.Watched) -> None:
-    task = turn.deck.active.get(item.token)
-    attempt = task.attempt() if task else None
-    if task is None or attempt is None or not isinstance(task.phase, (Starting, Running)):
-        return
-    if attempt.exited_at is None:
-        stop(turn, task, attempt, "watch", item.why)
-
-
-def reached_point(turn: Turn, item: i.ReachedPoint) -> None:
+def reached_point(turn: Turn, task: Task, attempt: Attempt, item: i.ReachedPoint) -> None:
     """That a task has come so far and the verdict on it are facts of one turn: it is judged once, or not yet."""
-    task = turn.deck.active.get(item.token)
-    attempt = task.attempt() if task else None
-    if task is None or attempt is None or not isinstance(task.phase, Running) or attempt.exited_at is not None:
+    if not isinstance(task.phase, Running) or attempt.exited_at is not None:
         return
     prune, work = task.spec.extras.prune, attempt.fingerprint
     if prune is None or prune.metric != item.metric or item.point not in prune.at or work != task.spec.fingerprint:

@@ -27,7 +27,7 @@ class StillClock:
 def under_way(halt: Halt | None = None) -> World:
     """`a` runs for another minute, as it says."""
     found = world(spec("a"), spec("bad"), gpus=2, settings=DeckSettings(halt=halt))
-    found.give(i.Progressed(found.proc("a").token, 0.5, 60.0))
+    found.give(i.Progressed(found.proc("a").token, 60.0))
     return found
 
 
@@ -82,7 +82,7 @@ def test_what_needs_another_comes_after_it_though_gpus_are_free() -> None:
 def test_tasks_that_nobody_has_measured_leave_a_lower_bound() -> None:
     found = measured(spec("a"), spec("b"), gpus=1)
     long = world(spec("a"), spec("b"), spec("eval", needs=("a", "b")), spec("report", needs=("eval",)), gpus=1)
-    long.give(i.Progressed(long.proc("a").token, 0.5, 600.0))
+    long.give(i.Progressed(long.proc("a").token, 600.0))
     long.deck.tasks[1].entry.learn(HOUR)
     assert forecast(found.deck, found.now) == Forecast(pytest.approx(2 * HOUR))
     assert forecast(long.deck, long.now) == Forecast(pytest.approx(600.0 + HOUR), unmeasured=2)

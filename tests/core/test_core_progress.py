@@ -9,8 +9,8 @@ from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 
 
-def progressed(found: World, task: str, eta_s: float | None, fraction: float | None = 0.5) -> None:
-    found.give(i.Progressed(found.proc(task).token, fraction, eta_s))
+def progressed(found: World, task: str, eta_s: float | None) -> None:
+    found.give(i.Progressed(found.proc(task).token, eta_s))
 
 
 def watched(found: World, task: str, why: str = "silent for 30 min") -> None:
@@ -60,7 +60,7 @@ def test_progress_is_not_journalled() -> None:
     assert len(found.facts) == before
 
 
-@pytest.mark.parametrize("kind", [i.Progressed("gone", 0.5, 1.0), i.Watched("gone", "silent")])
+@pytest.mark.parametrize("kind", [i.Progressed("gone", 1.0), i.Watched("gone", "silent")])
 def test_news_of_an_attempt_that_is_over_is_nothing(kind: i.Input) -> None:
     found = world(spec("a"))
     found.give(kind)
