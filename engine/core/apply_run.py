@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from . import events as e
 from .build import stand_in
-from .deck import Deck, Run, Task
+from .deck import Deck, Task
 from .devices import GANG_PROBE_S, PROBES_S, Quarantine
 from .events import PLAIN
 from .gates import GateState
@@ -27,6 +27,7 @@ from .phases import (
     Waiting,
 )
 from .readiness import reconsider, success_of
+from .task import Run
 from .unasked import leave_unasked
 
 BY_HAND = ("retry",)

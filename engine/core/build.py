@@ -27,7 +27,6 @@ def build(
     outside: Sequence[Gpu] = (),
     cores: int,
     on_cpu: bool = False,
-    shards: Mapping[str, int] | None = None,
 ) -> Deck:
     """A deck before its first run. *gpus* in order of preference; *outside*: the box's others; *on_cpu*: GPU tasks run
     on CPU slots. To a deck whose tasks run on a cluster nothing of this box matters."""
@@ -41,7 +40,6 @@ def build(
         deck.on_cpu_slots = min(deck.cpu_slots, max(1, min(cores, ON_CPU_AT_MOST)))
         deck.gpus = {gpu.uuid: gpu for gpu in gpus}
         deck.outside = {gpu.uuid: gpu for gpu in outside}
-    deck.shards = dict(shards or {})
     for spec in file.tasks:
         task = deck.add(spec, selected=file.selected is None or spec.name in file.selected)
         task.entry.tasks.append(task.index)

@@ -33,8 +33,7 @@ from .phases import (
 )
 from .queue import Key, Queue, Shape, length_class
 from .spec import DeckSettings, TaskSpec
-from .task import STANDING_OF_PHASE as STANDING_OF_PHASE
-from .task import Run as Run
+from .task import STANDING_OF_PHASE, Run
 from .task import Success as Success
 from .task import Task as Task
 

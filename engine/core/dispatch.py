@@ -38,10 +38,8 @@ def arrive(turn: Turn) -> None:
         if verdict is True:
             deck.checking.add(task.index)
             looked.append(task.name)
-        elif isinstance(verdict, e.TaskCached):
-            decided(turn, task, verdict)
         else:
-            decided(turn, task, None)
+            decided(turn, task, verdict)
     if looked:
         deck.looked_until = turn.at + LOOK_PATIENCE_S
         deck.wake(deck.looked_until, "plan")
@@ -65,12 +63,9 @@ def done_checked(turn: Turn, item: i.DoneChecked) -> None:
         return
     turn.deck.checking.discard(task.index)
     turn.deck.plan_due = True
-    if not isinstance(task.phase, Queued):
-        return
-    if task.forced or task.decided:
-        decided(turn, task, None)
-        return
-    decided(turn, task, cached_by_outputs(turn.deck, task, turn.at) if item.are_result else None)
+    if isinstance(task.phase, Queued):
+        is_result = item.are_result and not (task.forced or task.decided)
+        decided(turn, task, cached_by_outputs(turn.deck, task, turn.at) if is_result else None)
 
 
 def _proven(turn: Turn, task: Task, item: i.DoneChecked) -> None:

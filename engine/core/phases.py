@@ -214,8 +214,7 @@ Phase = (
     | Pruned | Blocked | Unknown
 )  # fmt: skip
 
-WAITING, QUEUED, SUCCEEDED, CANCELLED, BLOCKED = Waiting(), Queued(), Succeeded(), Cancelled(), Blocked()
-PRUNED = Pruned()
+WAITING, QUEUED, SUCCEEDED, PRUNED, BLOCKED = Waiting(), Queued(), Succeeded(), Pruned(), Blocked()
 
 _ENDS: frozenset[type[Phase]] = frozenset({Succeeded, Failed, Cancelled, Backoff, Queued})
 

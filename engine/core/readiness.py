@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from .deck import Deck, Success, Task
 from .events import TaskCached
@@ -89,7 +90,7 @@ def is_older(task: Task, success_wall: float) -> bool:
     return any(gate.latest_success > success_wall for gate in task.gates)
 
 
-def cached_now(deck: Deck, task: Task, at: float) -> TaskCached | bool | None:
+def cached_now(deck: Deck, task: Task, at: float) -> TaskCached | Literal[True] | None:
     """Whether a task that arrives is done: the fact, None when it is not, True when its outputs must be looked at."""
     if task.decided or task.forced or "all" in deck.run.takes or not deck.settings.skip_existing:
         return None

@@ -61,10 +61,7 @@ class Core:
 
     def begin(self, fact: e.RunStarted) -> Step:
         """Start a run."""
-        turn = self._turn(fact.at, fact.wall)
-        turn.record(fact)
-        settle(turn)
-        return turn.out
+        return self.act(lambda turn: turn.record(fact), at=fact.at, wall=fact.wall)
 
     def act(self, decide: Callable[[Turn], None], *, at: float, wall: float) -> Step:
         """A step in which *decide* says what happens, in the place of inputs."""

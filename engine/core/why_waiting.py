@@ -16,6 +16,8 @@ from .phases import Backoff, Blocked, Phase, Starting, Unknown, Waiting
 from .queue import LOOK_AT
 from .schedule import pick
 
+REASONS = 3
+"""How many are told."""
 COUNT_UP_TO = 5_000
 """Tasks behind gates that are counted one by one to sum up what keeps them."""
 
@@ -30,14 +32,14 @@ class Sum:
     """The obstacle alone: "needs a, which did not succeed"; "" where there is no single one."""
 
 
-def why_waiting(deck: Deck, at: float, most: int = 3) -> list[str]:
+def why_waiting(deck: Deck, at: float) -> list[str]:
     """What is tried again later, then the commonest reasons over the queue and the gates that are not open, then how
     many more there are: "14 queued: every GPU is busy", "5 blocked: needs a, which did not succeed", "3 more blocked".
     """
-    return [found.line for found in sums(deck, at, most)]
+    return [found.line for found in sums(deck, at)]
 
 
-def sums(deck: Deck, at: float, most: int = 3, *, submitted: bool = True) -> list[Sum]:
+def sums(deck: Deck, at: float, *, submitted: bool = True) -> list[Sum]:
     """The same, each with what it is about. *submitted*: with the jobs that a cluster has not begun."""
     later = _tried_again(deck, at)
     found: Counter[tuple[str, str]] = Counter()
@@ -54,7 +56,7 @@ def sums(deck: Deck, at: float, most: int = 3, *, submitted: bool = True) -> lis
         found[word, explainer.gate(gate).text] += count
     for text in _pending(deck, explainer) if submitted else ():
         found["submitted", text] += 1
-    told = found.most_common(most - len(later))
+    told = found.most_common(REASONS - len(later))
     lines = [*map(Sum, later), *(Sum(f"{count} {word}: {text}", text) for (word, text), count in told)]
     more = _more(deck, told)
     return [*lines, Sum(more)] if lines and more else lines

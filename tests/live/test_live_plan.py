@@ -9,7 +9,7 @@ import pytest
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.phases import CANCELLED, QUEUED, Attempt, Running, Starting
+from gpudeck.engine.core.phases import QUEUED, Attempt, Cancelled, Running, Starting
 from gpudeck.engine.core.spec import Budget, Command, DeckFile, DeckSettings, Halt, Policy, Resources, TaskSpec, Work
 from tests.inside.live import Change, FilePlan, as_they_stand, make_plan, settings_for_now, words
 
@@ -35,7 +35,7 @@ def deck_of(file: DeckFile, *, running: tuple[str, ...] = (), finished: tuple[st
             deck.move(task, Starting(attempt))
             deck.move(task, Running(attempt))
         else:
-            deck.move(task, CANCELLED)
+            deck.move(task, Cancelled())
     return deck
 
 
@@ -172,7 +172,7 @@ def test_a_task_that_has_ended_since_the_plan_was_made_counts_as_finished():
     plan = make_plan(deck, old, new, "digest")
     assert words.summary(plan) == "1 changed, not started; 1 changed, running; 1 gone, running"
     for name in ("a", "b"):
-        deck.move(deck.by_name[name], CANCELLED)
+        deck.move(deck.by_name[name], Cancelled())
     deck.move(deck.by_name["c"], QUEUED)
     assert words.summary(as_they_stand(deck, plan)) == "1 changed, not started; 1 changed, ended; 1 gone, ended"
     assert as_they_stand(deck, plan) == make_plan(deck, old, new, "digest")
@@ -184,6 +184,6 @@ def test_other_rules_for_a_task_that_has_ended_since_the_plan_was_made_take_effe
     new = deck_file(spec("a", resources=Resources(gpus=2)))
     plan = make_plan(deck, old, new, "digest")
     assert words.summary(plan) == "1 changed, running"
-    deck.move(deck.by_name["a"], CANCELLED)
+    deck.move(deck.by_name["a"], Cancelled())
     assert words.summary(as_they_stand(deck, plan)) == "1 other rules"
     assert as_they_stand(deck, plan) == make_plan(deck, old, new, "digest")

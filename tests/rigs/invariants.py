@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from gpudeck.engine.core.deck import STANDING_OF_PHASE, Deck
+from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.gates import Gate, GateState, Standing
 from gpudeck.engine.core.gone import doing
 from gpudeck.engine.core.marks import differs, is_outdated
 from gpudeck.engine.core.phases import ACTIVE, Blocked, Phase, Queued, Waiting
+from gpudeck.engine.core.task import STANDING_OF_PHASE
 from gpudeck.engine.core.urgency import demand_of
 
 
