@@ -56,11 +56,10 @@ def take_over(turn: Turn, fates: Mapping[str, Fate]) -> None:
 
     Ends that it found come as inputs; here running ones get their deadlines back, and stops are resumed.
     """
-    for token, task in list(turn.deck.active.items()):
-        match fates.get(token, Unproven()):
+    for task, attempt in turn.deck.lasting:
+        match fates.get(attempt.token, Unproven()):
             case Unproven(why):
-                attempt = task.attempt()
-                if attempt is not None and not isinstance(task.phase, Unknown):
+                if not isinstance(task.phase, Unknown):
                     outcome = task.phase.outcome if isinstance(task.phase, Closing) else None
                     turn.deck.move(task, Unknown(attempt, outcome, why))
             case "adopted":
