@@ -72,25 +72,21 @@ def nodes_in(text: str) -> tuple[Node, ...]:
 def step(node: Node, *, gpus: int, cpus: int | None, memory_mib: int | None) -> tuple[str, ...]:
     """What goes before a command so that it runs on that node, on so many of its GPUs.
 
-    Without numbers of its own it gets the share of the node's cores and memory that its GPUs are, and a core without
-    any: Slurm would give it all of the memory, and the next step would wait.
+    Without numbers of its own it gets the share of the node's cores and memory that its GPUs are: Slurm would give it
+    all of the memory, and the next step would wait.
     """
-    cpus = cpus or (max(1, node.cpus * gpus // node.gpus) if node.gpus else 1)
-    found = [*_STEP, f"--nodelist={node.name}", f"--cpus-per-task={max(1, min(cpus, node.cpus))}"]
-    if gpus:
-        found.append(f"--gres=gpu:{gpus}")  # a type that the job did not ask for by name is none of its, to Slurm 22.05
-    else:
-        found.append(_NO_GPUS)
+    cpus = cpus or max(1, node.cpus * gpus // node.gpus)
+    # A type that the job did not ask for by name is none of its, to Slurm 22.05.
+    found = [*_STEP, f"--nodelist={node.name}", f"--cpus-per-task={min(cpus, node.cpus)}", f"--gres=gpu:{gpus}"]
     if node.memory_mib:
-        share = node.memory_mib * gpus // node.gpus if node.gpus and gpus else node.memory_mib * cpus // node.cpus
-        found.append(f"--mem={memory_mib or max(1, min(share, node.memory_mib))}M")
+        found.append(f"--mem={memory_mib or max(1, node.memory_mib * gpus // node.gpus)}M")
     return (*found, "--")
 
 
 def step_anywhere(allocation: Allocation, *, cpus: int, memory_mib: int | None) -> tuple[str, ...]:
     """The same without GPUs, on the node that Slurm finds cores on."""
     cores = max(node.cpus for node in allocation.nodes)
-    found = [*_STEP, _NO_GPUS, f"--cpus-per-task={max(1, min(cpus, cores))}"]
+    found = [*_STEP, _NO_GPUS, f"--cpus-per-task={min(cpus, cores)}"]
     least = min(allocation.nodes, key=lambda node: node.memory_mib)
     if least.memory_mib:
         share = memory_mib or min(least.memory_mib * cpus // least.cpus, least.memory_mib)

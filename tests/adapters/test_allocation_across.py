@@ -50,7 +50,8 @@ def test_a_task_without_gpus_goes_where_there_are_cores() -> None:
 
 
 def test_a_task_without_gpus_asks_for_no_more_cores_and_memory_than_a_node_has() -> None:
-    assert step_anywhere(TWO, cpus=99, memory_mib=None)[-3:] == ("--cpus-per-task=8", "--mem=8000M", "--")
+    said = step_anywhere(TWO, cpus=99, memory_mib=None)
+    assert said[-4:] == ("--gres=none", "--cpus-per-task=8", "--mem=8000M", "--")
     assert step_anywhere(TWO, cpus=2, memory_mib=None)[-2] == "--mem=4000M"
     assert step_anywhere(TWO, cpus=2, memory_mib=500)[-2] == "--mem=500M"
 
