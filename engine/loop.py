@@ -53,7 +53,6 @@ class Loop:
         self._publish = publish
         self._asyncio = asyncio.get_running_loop()
         self._inbox: list[Input] = []
-        self._scheduled = False
         self.broken = ""
         """Why the journal can never be written again by this process."""
         self._pending: deque[_Pending] = deque()
@@ -74,8 +73,9 @@ class Loop:
 
     def post(self, item: Input) -> None:
         """Take an input in; it is acted on in the next turn, together with all others that came meanwhile."""
+        if not self._inbox and not self.stopped:
+            self._asyncio.call_soon(self._turn)
         self._inbox.append(item)
-        self._schedule()
 
     def begin(self, fact: RunStarted) -> None:
         """Start a run."""
@@ -128,13 +128,7 @@ class Loop:
         self._journal.submit((), durable=True, done=done)
         await written
 
-    def _schedule(self) -> None:
-        if not self._scheduled and not self.stopped:
-            self._scheduled = True
-            self._asyncio.call_soon(self._turn)
-
     def _turn(self) -> None:
-        self._scheduled = False
         if self.stopped:
             return
         inputs, self._inbox = self._inbox, []

@@ -85,6 +85,21 @@ async def test_a_turn_is_over_only_when_nothing_waits_for_the_disk(rig: LoopRig)
 
 
 @looped(task("a"))
+async def test_a_turn_is_not_over_while_what_has_come_in_meanwhile_is_to_be_done(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.journal.hold()
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    before = rig.idle
+    rig.journal.release()
+    rig.journal.hold()
+    rig.loop.post(Verb("retry", ("a",)))
+    await rig.settle()
+    assert rig.idle == before
+
+
+@looped(task("a"))
 async def test_a_run_that_is_over_is_on_disk_as_such(rig: LoopRig) -> None:
     rig.begin()
     await rig.settle()
