@@ -183,10 +183,20 @@ async def test_a_helper_that_another_part_of_the_engine_started_is_left_for_that
     assert helper.wait() == 7
 
 
-def test_neither_a_signal_nor_a_claimed_record_leaves_a_descriptor(tmp_path: Path) -> None:
+@launched
+async def test_a_helper_that_got_the_pid_of_an_attempt_that_has_ended_is_left_for_its_starter_to_reap(rig: Rig) -> None:
+    helper = subprocess.Popen(["sh", "-c", "exit 7"])
+    os.waitid(os.P_PID, helper.pid, os.WEXITED | os.WNOWAIT)
+    rig.record(OLD).write_text(f"start 0.01 {helper.pid}\nend 0 0.02\n")
+    assert rig.launcher.recover([Known(OLD, helper.pid, 1)]) == {OLD: "ended"}
+    await rig.tree_end(OLD)
+    assert helper.wait() == 7
+
+
+def test_neither_a_look_nor_a_signal_nor_a_claimed_record_leaves_a_descriptor(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
     me = proc.stat(os.getpid())
     assert me is not None
-    before = len(os.listdir("/proc/self/fd"))
     assert send(me.pid, me.start_ticks, 0)
     assert record.claim(str(tmp_path / "record"))
     assert len(os.listdir("/proc/self/fd")) == before

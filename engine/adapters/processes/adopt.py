@@ -154,8 +154,8 @@ class Recovery:
     def _claim_kinship(self, attempt: Attempt) -> None:
         """An attempt that this very process started, through an earlier launcher, is still its child."""
         process = proc.stat(attempt.pid)
-        same = process is not None and process.start_ticks == attempt.start_ticks
-        attempt.child = same and process is not None and process.ppid == os.getpid()
+        identity = attempt.start_ticks, os.getpid()
+        attempt.child = process is not None and (process.start_ticks, process.ppid) == identity
         attempt.own = attempt.child and self.own_orphans and not attempt.container
 
     def _adopt(self, attempt: Attempt, known: Known) -> Fate:
