@@ -15,7 +15,6 @@ from ..adapters import host
 from ..adapters.processes import record
 from ..adapters.state.home import original_of
 from ..adapters.state.lock import Holder, held_by, this_machine
-from ..attempts.environment import base_environment
 from ..attempts.record import RecordedGpu, read_record
 from ..core.apply import derive
 from ..core.deck import Task
@@ -147,7 +146,7 @@ class OfflineDeck:
         """Attempts that were on GPUs, and the UUIDs of these."""
         deck = self.deck
         ended = [*((task.name, task.ended) for task in deck.tasks), *deck.past.ended.items()]
-        lasting = ((task.name, (attempt,)) for task in deck.active.values() if (attempt := task.attempt()) is not None)
+        lasting = ((task.name, (attempt,)) for task, attempt in deck.lasting)
         for name, attempts in (*ended, *lasting):
             for each in attempts:
                 if each.gpus:
@@ -172,7 +171,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
         source = read_source(path)
     settings, broken = settings_said(source or path, given)
     past, holder = _past(path, given, settings)
-    environment = past.environment or base_environment(environ)
+    environment = past.environment
 
     def loaded_from(source: Source | None) -> Loaded:
         if source is None:

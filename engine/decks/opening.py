@@ -277,10 +277,7 @@ def _where_it_ran(deck: Deck, lock: DeckLock, *, takeover: bool, copy: bool) -> 
     before = lock.previous
     pid_ns = this_machine().pid_ns
     same_namespace = before is None or before.machine.pid_ns == pid_ns
-    for task in deck.active.values():
-        attempt = task.attempt()
-        if attempt is not None and attempt.pid_ns:
-            same_namespace = same_namespace and attempt.pid_ns == pid_ns
+    same_namespace = same_namespace and all(attempt.pid_ns in (0, pid_ns) for _, attempt in deck.lasting)
     # A journal that was lost does not tell of which boot the records are that lie about.
     boot_id = deck.run.boot_id or (before.machine.boot_id if before is not None else "")
     same_boot = boot_id in ("", host.boot_id())

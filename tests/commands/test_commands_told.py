@@ -72,6 +72,29 @@ async def test_of_a_task_that_has_not_run_only_what_is_unknown_stays_a_placehold
     assert found["command"] == [found["python"], "eval.py", "--gpus={gpu_ids}", "{attempt}"]
 
 
+@at_desk(TOLD.replace("sim:2", "sim:1"), ENDS)
+async def test_gpus_of_which_no_file_tells_the_number_stay_a_placeholder(desk: Desk) -> None:
+    desk.env["MY_API_KEY"] = "key"
+    await desk.run("--only", "shell")
+    (desk.folder / "logs/shell/attempt-1.json").unlink()
+    assert await told(desk, "shell") == "echo 0 1 $HOME; exit 3"
+    desk.write(TOLD.replace("sim:2", "none"))
+    assert await told(desk, "shell") == "echo {gpu_ids} 1 $HOME; exit 3"
+
+
+@at_desk('[deck]\ngpus = "sim:2"\n[[task]]\nname = "t"\ngpus = "all"\nlaunch = "torchrun"\ncommand = "true"\n')
+async def test_of_a_task_that_has_not_run_it_is_told_how_many_ranks_it_will_have(desk: Desk) -> None:
+    assert (await desk.told("show", "t"))["launch"]["ranks"] == 2
+
+
+@at_desk('[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "echo {env.WHO}"\n', {"t": 0})
+async def test_a_command_is_told_as_the_run_s_environment_has_it_whatever_the_caller_s_has(desk: Desk) -> None:
+    desk.env["WHO"] = "ann"
+    await desk.run()
+    desk.env["WHO"] = "bob"
+    assert await told(desk, "t") == "echo ann"
+
+
 @at_desk(RESUMING)
 async def test_of_an_attempt_that_resumed_the_command_that_resumes_is_told(desk: Desk) -> None:
     await desk.start()
