@@ -229,7 +229,7 @@ class Following:
 
     def _is_new(self, found: Followed, task: Task, attempt: Attempt) -> bool:
         """What is to be looked for was changed under the attempt, by an edit that leaves its work as it is."""
-        if attempt.fingerprint != task.spec.fingerprint or found.spec.extras is task.spec.extras:
+        if attempt.fingerprint != task.spec.fingerprint:
             return False
         before, now, found.spec = found.spec.extras, task.spec.extras, task.spec
         if before.watch != now.watch:

@@ -12,7 +12,7 @@ from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.inputs import GpuReading, Progressed, Watched
 from gpudeck.engine.core.spec import Metric, Progress, Watch
 from tests.fakes.following_rig import PATIENCE_S, Rig, rigged, task
-from tests.inside.attempts import NOTHING, helper
+from tests.inside.attempts import NOTHING, Followed, RunningAttempt, WatchRules, helper
 
 CATASTROPHE = "(a+a+)+c"
 BAIT = "a" * 60 + "b"
@@ -187,6 +187,14 @@ async def test_another_pattern_is_looked_for_though_the_first_was_found(rig: Rig
     rig.say("a", "two")
     await rig.until(lambda: len(rig.notices) == 2)
     assert rig.notices[1] == 'a: its output has "two": two'
+
+
+@rigged(task("a"))
+async def test_a_line_that_is_found_when_an_edit_has_taken_its_rule_away_is_told_to_nobody(rig: Rig) -> None:
+    attempt = RunningAttempt("token", task("a"), rig.logs.paths("a", 1, False), 0.0)
+    found = Followed(1, attempt, rig.deck.by_name["a"], task("a"))
+    WatchRules(rig.posted.append, rig.notices.append).pattern(found, "loss nan")
+    assert (rig.posted, rig.notices) == ([], [])
 
 
 @rigged(task("a", metrics=(Metric("m", regex=r"m=(\d)", best="max"),)))

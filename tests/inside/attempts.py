@@ -11,10 +11,11 @@ from gpudeck.engine.attempts.launching import cards_of, launch_env, launched, ra
 from gpudeck.engine.attempts.outputs import OutputStamp, outputs_exist, stamp_outputs
 from gpudeck.engine.attempts.progress import NOTHING, LastMetrics
 from gpudeck.engine.attempts.record import last_scores, read_record, stamps_in
-from gpudeck.engine.attempts.running import RunningAttempt
+from gpudeck.engine.attempts.running import Followed, RunningAttempt
 from gpudeck.engine.attempts.secrets import is_secret, masked_command, masked_env
 from gpudeck.engine.attempts.start_plan import Box, Planner
 from gpudeck.engine.attempts.usage import NodeUsage, Usage, rounds_in
+from gpudeck.engine.attempts.watching import WatchRules
 from gpudeck.engine.attempts.writer import AttemptJsonWriter
 from gpudeck.engine.logs import helper
 from gpudeck.engine.logs.described import describe
