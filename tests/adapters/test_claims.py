@@ -192,6 +192,13 @@ def test_an_engine_that_dies_lets_kept_gpus_go(box: Box) -> None:
     assert box.others("b") == {}
 
 
+def test_a_deck_that_has_let_go_keeps_nothing_again_when_it_still_looks_at_others(box: Box) -> None:
+    box.deck("a").gather(["GPU-0", "GPU-1"], "gang")
+    box.deck("a").close()
+    box.others("a")
+    assert box.others("b") == {}
+
+
 # -- a new engine ------------------------------------------------------------------------------------------------------
 
 
@@ -325,6 +332,13 @@ def test_a_gpu_that_comes_free_is_left_to_the_deck_whose_task_is_next(box: Box) 
     box.start("sweep", "3", "GPU-0")
 
 
+def test_a_gpu_is_left_to_a_deck_that_cannot_be_named(box: Box) -> None:
+    box.deck("queue").gather((), "", GPUS[:1])
+    for note in box.folder.glob("deck-*"):
+        note.unlink()
+    assert box.others("sweep") == {"GPU-0": left_to("of yours")}
+
+
 def test_other_gpus_than_those_that_it_can_use_are_not_left_to_it(box: Box) -> None:
     box.deck("queue").gather((), "", GPUS[:1])
     box.start("sweep", "1", "GPU-1")
@@ -358,6 +372,12 @@ def test_two_decks_whose_tasks_are_next_do_not_wait_for_each_other(box: Box) -> 
     box.deck("b").gather((), "", GPUS[:1])
     box.start("a", "1", "GPU-0")
     assert box.others("b") == {"GPU-0": says("a")}
+
+
+def test_a_gang_that_is_next_keeps_a_gpu_that_another_deck_s_next_task_asks_for_too(box: Box) -> None:
+    box.deck("b").gather((), "", GPUS[:1])
+    box.deck("a").gather(GPUS[:2], "gang", GPUS[:2])
+    assert set(box.others("b")) == {"GPU-0", "GPU-1"}
 
 
 def test_who_goes_first_is_forgotten_with_its_engine(box: Box) -> None:

@@ -36,7 +36,9 @@ def test_a_password_in_a_url_is_masked_whatever_the_name():
         ("python t.py --api-key 'two words' --lr 1", "python t.py --api-key *** --lr 1"),
         ("python t.py --token=sesame && echo done", "python t.py --token=*** && echo done"),
         ("curl https://ann:sesame@host/x", "curl https://ann:***@host/x"),
+        ("python t.py --apitoken=sesame", "python t.py --apitoken=***"),
         ("python t.py --tokenizer bert --max-tokens 5", "python t.py --tokenizer bert --max-tokens 5"),
+        ("python t.py --auth=none --monkey=3", "python t.py --auth=none --monkey=3"),
         ("for key in a b; do echo $key; done", "for key in a b; do echo $key; done"),
     ],
 )

@@ -74,6 +74,10 @@ def test_podman_of_root_has_no_namespace_of_ids() -> None:
     assert "--userns" not in composed("podman", user=(0, 0))
 
 
+def test_podman_of_a_user_in_root_s_group_has_one() -> None:
+    assert "--userns" in composed("podman", user=(1000, 0))
+
+
 @pytest.mark.parametrize("program", ["docker", "podman", "apptainer"])
 def test_a_cpu_task_sees_no_gpu(tmp_path: Path, program: str) -> None:
     found = order(tmp_path, program, "gpus = 0")
@@ -148,6 +152,15 @@ def test_a_docker_that_is_told_of_goes_first(tmp_path: Path) -> None:
     for name in ("podman", "docker"):
         (tmp_path / name).touch(0o755)
     assert chosen("auto", {"PATH": str(tmp_path), "DOCKER_HOST": "unix:///x"}) == "docker"
+
+
+def test_a_docker_whose_daemon_can_be_reached_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpudeck.engine.attempts.container._DOCKERS_SOCKET", str(tmp_path / "docker.sock"))
+    for name in ("podman", "docker"):
+        (tmp_path / name).touch(0o755)
+    assert chosen("auto", {"PATH": str(tmp_path)}) == "podman"
+    (tmp_path / "docker.sock").touch()
+    assert chosen("auto", {"PATH": str(tmp_path)}) == "docker"
 
 
 @pytest.mark.parametrize(
