@@ -39,6 +39,14 @@ def test_what_must_be_on_disk_waits_for_no_company(tmp_path: Path, monkeypatch: 
     journal.close()
 
 
+def test_what_comes_after_a_silence_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gpudeck.engine.adapters.journal.journal.LINGER_S", 0.0)
+    journal = SqliteJournal.open(str(tmp_path / "deck.db"))
+    for number in range(9):
+        appended(journal, numbered(number)).result(LONG_S)
+    journal.close()
+
+
 def test_facts_may_be_submitted_from_a_callback(journal: SqliteJournal):
     reached = threading.Event()
 
