@@ -18,7 +18,7 @@ import pytest
 from gpudeck.engine.core.inputs import Input, LeaderExited, TreeGone
 from gpudeck.engine.ports import Known, Launcher, StartOrder
 from tests.fakes.launcher import FakeLauncher
-from tests.fakes.local_rig import until
+from tests.fakes.local_rig import claims, until
 from tests.inside.contract import Features, LocalLauncher, become_subreaper, watch
 from tests.sim.box import Behaviour, Simulated
 from tests.sim.launcher import SimLauncher
@@ -62,7 +62,8 @@ class RealWorld:
 
     def _made(self) -> LocalLauncher:
         folder, loop = str(self._folder / "attempts"), asyncio.get_running_loop()
-        return LocalLauncher(folder, self.inputs.append, loop, features=self._features)
+        box: Any = {"claims": claims(self._folder), "look": lambda _: (), "features": self._features}
+        return LocalLauncher(folder, self.inputs.append, loop, **box)
 
     async def succeed(self) -> None:
         records = [self._folder / "attempts" / token for token in self._pipes]

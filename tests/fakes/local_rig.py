@@ -12,6 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
 from gpudeck.engine.core.inputs import Input, LeaderExited, TreeGone
@@ -122,8 +125,14 @@ class Rig:
         self.launcher.close()
 
     def _launch(self) -> LocalLauncher:
+        options = {"claims": claims(self.folder), "look": lambda _: (), **self.options}
         folder = str(self.folder / "attempts")
-        return LocalLauncher(folder, self.inputs.append, asyncio.get_running_loop(), **self.options)
+        return LocalLauncher(folder, self.inputs.append, asyncio.get_running_loop(), **options)
+
+
+def claims(folder: Path, deck: str = "ours") -> Claims:
+    """Of a deck on the box whose locks lie in *folder*."""
+    return Claims(deck, str(folder / deck), str(folder / "locks"), pytest.fail)
 
 
 async def until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:

@@ -50,8 +50,7 @@ class Recovery:
     same_namespace: bool
     own_orphans: bool
     """This process is a subreaper."""
-    look: Look | None = None
-    """None: nobody asks the driver."""
+    look: Look
     _picture: Picture | None = field(default=None, init=False)
     _gpus_free_by_s: float | None = field(default=None, init=False)
     """The attempts that are judged share the time that dead processes get to leave their GPUs."""
@@ -198,7 +197,7 @@ class Recovery:
         It is asked once nothing else speaks against it that the attempt is gone.
         """
         gpus = [uuid for uuid in known.claims if not is_simulated(uuid)]
-        if self.look is None or not gpus:
+        if not gpus:
             return ""
         others = {pid for pid, token in self._leaders.items() if token != attempt.token}
         if self._gpus_free_by_s is None:

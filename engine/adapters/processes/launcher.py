@@ -45,17 +45,17 @@ class LocalLauncher:
         sink: Sink,
         loop: asyncio.AbstractEventLoop,
         *,
-        claims: Claims | None = None,
-        look: Look | None = None,
+        claims: Claims,
+        look: Look,
         same_boot: bool = True,
         same_namespace: bool = True,
         features: Features | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """Record files lie in *attempts_dir*. *claims* claims GPUs, where it is given, and is closed with this.
-        *look* reads GPUs: without it nothing on them speaks against an attempt's being lost. *same_boot* and
-        *same_namespace* (of pids) tell whether attempts that are to be recovered were started where this process runs.
-        *features*: what to make use of; default: probed. *environment*: what container programs are called in."""
+        """Record files lie in *attempts_dir*. *claims* claims GPUs and is closed with this. *look* reads GPUs, on which
+        something may speak against an attempt's being lost. *same_boot* and *same_namespace* (of pids) tell whether
+        attempts that are to be recovered were started where this process runs. *features*: what to make use of;
+        default: probed. *environment*: what container programs are called in."""
         os.makedirs(attempts_dir, mode=0o700, exist_ok=True)
         self._dir = attempts_dir
         self._sink = sink
@@ -129,8 +129,7 @@ class LocalLauncher:
 
     def gather(self, gpus: Sequence[str], task: str, first: Sequence[str] = ()) -> None:
         """See `ports.Launcher`."""
-        if self._claims is not None:
-            self._claims.gather(gpus, task, first)
+        self._claims.gather(gpus, task, first)
 
     def members(self) -> Mapping[int, str]:
         """See `ports.Launcher`. Looking up a pid reads a few files, going through all of them reads whole trees."""
@@ -138,9 +137,8 @@ class LocalLauncher:
 
     def forget(self, token: str) -> None:
         """See `ports.Launcher`."""
-        if self._claims is not None:
-            # Of those of which nothing could be proven no `TreeGone` came.
-            self._claims.release(token)
+        # Of those of which nothing could be proven no `TreeGone` came.
+        self._claims.release(token)
         if token in self._void:
             # Its wrapper may still be on its way, and only this file keeps it from running.
             self._void.discard(token)
@@ -160,27 +158,23 @@ class LocalLauncher:
         self._watcher.close()
         self._background.close()
         self._spawner.close()
-        if self._claims is not None:
-            self._claims.close()
+        self._claims.close()
 
     def _tell(self, item: Input) -> None:
         """What is free is free before the core hears of it."""
-        if isinstance(item, TreeGone) and self._claims is not None:
+        if isinstance(item, TreeGone):
             self._claims.release(item.token)
         self._sink(item)
 
     def _spawn(self, order: StartOrder, path: str) -> tuple[int, int]:
         """Claim its GPUs, then start the wrapper, which inherits the claim."""
-        held = None
-        if self._claims is not None and order.claims:
-            held = self._claims.take(order.token, order.claims, order.env.get("GPUDECK_TASK", ""))
-            if held is not None and order.leftovers == "wait":
-                self._claims.keep(order.token, held)
+        held = self._claims.take(order.token, order.claims, order.env.get("GPUDECK_TASK", ""))
+        if held is not None and order.leftovers == "wait":
+            self._claims.keep(order.token, held)
         try:
             pid = self._spawner.spawn(order, path, held)
         except SpawnRefusedError:
-            if self._claims is not None:
-                self._claims.release(order.token)
+            self._claims.release(order.token)
             raise
         finally:
             if held is not None and order.leftovers != "wait":
@@ -190,8 +184,6 @@ class LocalLauncher:
 
     def _adopt_claims(self, known: Known) -> None:
         """Something of an attempt of an earlier engine may live: its GPUs are still its own."""
-        if self._claims is None or not known.claims:
-            return
         attempt = self._attempts.by_token.get(known.token)
         if attempt is None:
             self._claims.adopt(known.token, known.claims, known.task, lambda: [(known.pid, known.start_ticks)])
