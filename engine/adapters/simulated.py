@@ -68,19 +68,14 @@ class SimulatedProbe(SampledProbe):
     def discover(self) -> Inventory:
         return Inventory(gpus=self._gpus, driver="simulated", hardware=has_nvidia_hardware())
 
-    def occupy(self, uuid: str, token: str | None, use: Use | int | None = None, *, pid: int = 0) -> None:
+    def occupy(self, uuid: str, token: str, use: Use | int | None = None) -> None:
         """Let the attempt *token* use so much of a GPU, over time or in MiB (None: some amount that depends on the
-        token); token None: nobody uses it any more. Unknown GPUs are ignored."""
+        token). Unknown GPUs are ignored."""
         with self._lock:
-            holders = self._holders.get(uuid)
-            if holders is None:
-                return
-            if token is None:
-                holders.clear()
-            else:
-                process = Process(pid=pid or _some_pid(token), used_mib=None, token=token, visible=pid != 0)
-                used = _some_mib(token) if use is None else use
-                holders[token] = process, [(0.0, used)] if isinstance(used, int) else used
+            holders = self._holders.get(uuid, {})
+            process = Process(pid=_some_pid(token), used_mib=None, token=token, visible=False)
+            used = _some_mib(token) if use is None else use
+            holders[token] = process, [(0.0, used)] if isinstance(used, int) else used
 
     def release(self, token: str) -> None:
         """The attempt is gone from all GPUs. One that never was there is not an error."""

@@ -62,9 +62,9 @@ def test_memory_in_use_is_never_more_than_the_card_has(probe: SimulatedProbe, re
 
 
 def test_all_memory_in_use_is_explained_by_processes(probe: SimulatedProbe, read: Callable[[], GpuReading]) -> None:
-    probe.occupy("SIM-0", "token", 30000, pid=4711)
+    probe.occupy("SIM-0", "token", 30000)
 
-    assert [(process.pid, process.used_mib) for process in read().processes] == [(4711, 30000)]
+    assert [process.used_mib for process in read().processes] == [30000]
 
 
 def test_what_uses_a_gpu_belongs_to_its_attempt_and_has_no_pid_of_this_box(
@@ -77,7 +77,7 @@ def test_what_uses_a_gpu_belongs_to_its_attempt_and_has_no_pid_of_this_box(
 
 def test_a_gpu_that_nobody_uses_any_more_is_idle(probe: SimulatedProbe, read: Callable[[], GpuReading]) -> None:
     probe.occupy("SIM-0", "token")
-    probe.occupy("SIM-0", None)
+    probe.release("token")
 
     assert (read().util_percent, read().processes) == (0, ())
 
