@@ -79,11 +79,6 @@ class Following:
 
     # -- what the engine asks -----------------------------------------------------------------------------------------
 
-    @property
-    def helper(self) -> int:
-        """Pid of the process that reads; 0: there is none now."""
-        return self._reader.pid
-
     def wake(self) -> None:
         """Something may run now. Costs next to nothing."""
         if self._deck.active:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -62,7 +63,7 @@ def changed_wall(patterns: Iterable[str]) -> float:
                 info = os.stat(path)
             except (OSError, ValueError):
                 continue
-            below = islice(_files_below(path), _MAX_FILES) if _is_folder(info) else ()
+            below = islice(_files_below(path), _MAX_FILES) if stat.S_ISDIR(info.st_mode) else ()
             newest = max(newest, *(max(each.st_mtime, each.st_ctime) for each in (info, *below)))
     return newest
 
@@ -79,7 +80,7 @@ def stamp_of(path: str) -> OutputStamp | None:
     except (OSError, ValueError):
         return None
     size, newest = info.st_size, info.st_mtime_ns
-    if _is_folder(info):
+    if stat.S_ISDIR(info.st_mode):
         size = 0
         for file in islice(_files_below(path), _MAX_FILES):
             size += file.st_size
@@ -91,7 +92,7 @@ def is_empty(path: str) -> bool:
     """A file of 0 bytes, a folder without entries, or nothing at all."""
     try:
         info = os.stat(path)
-        if not _is_folder(info):
+        if not stat.S_ISDIR(info.st_mode):
             return info.st_size == 0
         with os.scandir(path) as entries:
             return next(entries, None) is None
@@ -106,10 +107,6 @@ def _files_below(folder: str) -> Iterator[os.stat_result]:
                 yield os.lstat(os.path.join(here, name))
             except OSError:
                 continue
-
-
-def _is_folder(info: os.stat_result) -> bool:
-    return (info.st_mode & 0o170000) == 0o040000
 
 
 # -- left by an attempt ----------------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def _resolve_limit(inventory: Inventory, tokens: Sequence[str], why: str) -> tup
     for token in tokens:
         hits = [gpu for gpu in _matching(inventory, token) if not (gpu.mig and _is_index(token))]
         if len(hits) != 1:
-            raise UsageError(f"{why} names {token}, but this box has {_known(inventory)}: change or unset it")
+            raise UsageError(f"{why} names {token}, but this box has {_known(inventory.gpus)}: change or unset it")
         found[hits[0].uuid] = hits[0]
     return tuple(found.values())
 
@@ -165,13 +165,13 @@ def _named(inventory: Inventory, ids: Sequence[str], limit: _Limit | None) -> tu
     for name in ids:
         hits = _matching(inventory, name)
         if not hits:
-            problems.append(f"gpus: no GPU {name}; this box has {_known(inventory)} (see `gpudeck gpus`)")
+            problems.append(f"gpus: no GPU {name}; this box has {_known(inventory.gpus)} (see `gpudeck gpus`)")
         elif len(hits) > 1:
             problems.append(f"gpus: {name} fits {' and '.join(gpu.uuid for gpu in hits)}; write more of it")
         elif hits[0].uuid in chosen:
             problems.append(f"gpus: GPU {hits[0].index} is named twice ({chosen[hits[0].uuid]} and {name})")
         elif limit is not None and limit.binding and hits[0] not in limit.gpus:
-            problems.append(f"gpus: GPU {name} is not ours to use: {limit.why} leaves {_known_of(limit.gpus)}")
+            problems.append(f"gpus: GPU {name} is not ours to use: {limit.why} leaves {_known(limit.gpus)}")
         else:
             chosen[hits[0].uuid] = name
     if problems:
@@ -191,11 +191,7 @@ def _is_index(name: str) -> bool:
     return name.isascii() and name.isdigit()
 
 
-def _known(inventory: Inventory) -> str:
-    return _known_of(inventory.gpus)
-
-
-def _known_of(gpus: Sequence[GpuInfo]) -> str:
+def _known(gpus: Sequence[GpuInfo]) -> str:
     """ "GPUs 0-3,6 and MIG instances 8-10", "no GPU"."""
     cards, instances = (ranges([gpu.index for gpu in gpus if gpu.mig is mig]) for mig in (False, True))
     parts = [f"GPUs {cards}"] if cards else []

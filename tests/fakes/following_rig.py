@@ -99,7 +99,8 @@ class Rig:
 
     @property
     def helper(self) -> int:
-        return self.following.helper
+        """Pid of the process that reads; 0: there is none now."""
+        return self.following._reader.pid  # pyright: ignore[reportPrivateUsage]
 
     def waits(self) -> None:
         """Time passes without anything happening."""
