@@ -133,7 +133,7 @@ class Following:
 
     def sampled(self, readings: Sequence[GpuReading]) -> None:
         """Judge `idle_gpu` rules."""
-        self._rules.idle(readings, self._deck.active, self._now())
+        self._rules.idle(readings, self._deck.lasting, self._now())
 
     def close(self) -> None:
         """End it. What is being read of attempts that have ended is waited for, two seconds at most."""
@@ -207,13 +207,12 @@ class Following:
                 self._forget(found.token)
         if self._useless:
             return requests
-        for token, task in self._deck.active.items():
-            attempt = task.attempt()
-            if attempt is None or not isinstance(task.phase, (Running, Stopping, Closing)):
+        for task, attempt in self._deck.lasting:
+            if not isinstance(task.phase, (Running, Stopping, Closing)):
                 continue
-            found = self._followed.get(token)
+            found = self._followed.get(attempt.token)
             if found is None and now - attempt.at >= FIRST_S:
-                found = self._follow(task, self._running(token, task, attempt.number))
+                found = self._follow(task, self._running(attempt.token, task, attempt.number))
                 requests.append(found.request(self._off))
             elif found is not None:
                 found.task = task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..core.deck import Task
 from ..core.inputs import Watched
@@ -49,14 +49,14 @@ class WatchRules:
         elif found.done is None and found.judge is None:
             self._hit(found.task, found.token, pattern_hit(watch, line), done=watch.action == "succeed")
 
-    def idle(self, readings: Sequence[GpuReading], active: Mapping[str, Task], now: float) -> None:
+    def idle(self, readings: Sequence[GpuReading], lasting: Iterable[tuple[Task, Attempt]], now: float) -> None:
         """GPUs were read: attempts all of whose GPUs have been idle for as long as their rules allow are told of, each
         once until it computes again. A GPU that tells nothing is not idle. *now*: CLOCK_BOOTTIME."""
         utils = {reading.uuid: reading.util_percent for reading in readings if not reading.lost}
         busy_at: dict[str, float] = {}
-        for token, task in active.items():
-            watch, attempt = task.spec.extras.watch, task.attempt()
-            if watch is None or watch.idle_gpu_s is None or attempt is None or not isinstance(task.phase, Running):
+        for task, attempt in lasting:
+            watch, token = task.spec.extras.watch, attempt.token
+            if watch is None or watch.idle_gpu_s is None or not isinstance(task.phase, Running):
                 continue
             busy_at[token] = self._busy_at.get(token, attempt.at)
             if not _all_idle(attempt, utils, watch.idle_below):
