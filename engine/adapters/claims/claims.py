@@ -132,11 +132,11 @@ class Claims:
         Only one deck of the box gathers at a time, so that two never wait for each other. Others go without.
         """
         self._gathering, self._first = _Claim(_real(gpus), task), _real(first)
-        opened = self._ready() if self._first else self._open
+        wants = self._gathering.gpus or self._first
+        opened = self._ready() if wants else self._open
         if opened is not None:
             opened.lock.wish(self._first)
-        if self._gathering.gpus or self._first:
-            self._ready()
+        if wants:
             self._take_missing()
             self._tell()
         else:
