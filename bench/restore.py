@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 from common import Report, disk, folder_on, options, seconds, tmpfs
 
+from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
@@ -76,10 +77,15 @@ def written(file: DeckFile, path: str) -> None:
     journal.close()
 
 
+def launcher(folder: str) -> LocalLauncher:
+    claims = Claims("bench", folder, f"{folder}/locks", print)
+    loop = asyncio.get_running_loop()
+    return LocalLauncher(f"{folder}/attempts", lambda _: None, loop, claims=claims, look=lambda _: ())
+
+
 async def adoption_s(folder: str) -> tuple[float, float]:
     """Seconds to adopt attempts of another engine, and to look at the same processes by hand."""
-    loop = asyncio.get_running_loop()
-    first = LocalLauncher(f"{folder}/attempts", lambda _: None, loop)
+    first = launcher(folder)
     known: list[Known] = []
     for number in range(ATTEMPTS):
         token = f"t{number}"
@@ -91,7 +97,7 @@ async def adoption_s(folder: str) -> tuple[float, float]:
         await asyncio.sleep(0.01)
     first.close()
     before = time.perf_counter()
-    second = LocalLauncher(f"{folder}/attempts", lambda _: None, loop)
+    second = launcher(folder)
     fates = second.recover(known)
     took_s = time.perf_counter() - before
     if set(fates.values()) != {"adopted"}:

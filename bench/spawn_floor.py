@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
 from gpudeck.engine.core.inputs import Input, TreeGone
 from gpudeck.engine.ports import StartOrder
@@ -67,7 +68,9 @@ async def launched(folder: str, times: int, slots: int) -> tuple[float, float, f
             if not running:
                 done.set()
 
-    launcher = LocalLauncher(f"{folder}/attempts", sink, asyncio.get_running_loop())
+    claims = Claims("bench", folder, f"{folder}/locks", print)
+    loop = asyncio.get_running_loop()
+    launcher = LocalLauncher(f"{folder}/attempts", sink, loop, claims=claims, look=lambda _: ())
     cpu, wall = time.thread_time(), time.perf_counter()
     refill()
     await done.wait()
