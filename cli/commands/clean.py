@@ -207,9 +207,10 @@ def remove(log_dir: str, folder: str, names: Iterable[str], failed: Callable[[st
     return count, freed
 
 
-def mend_links(log_dir: str, folders: Iterable[str], removed: Container[str]) -> None:
-    """Drop links of ours, in *folders* and *log_dir*, that point to what was *removed* (absolute paths) and is gone."""
-    for place in (*folders, os.path.abspath(log_dir)):
+def mend_links(log_dir: str, removed: set[str]) -> None:
+    """Drop links of ours, in *log_dir* and beside what was *removed* (absolute paths), that point to that and lead
+    nowhere."""
+    for place in {*map(os.path.dirname, removed), os.path.abspath(log_dir)}:
         with _opened(log_dir, place) as fd:
             for name in [] if fd is None else os.listdir(fd):
                 if _LINK.fullmatch(name) is None:
@@ -388,7 +389,7 @@ def carry_out(plan: Plan, state: str, problems: list[str]) -> tuple[int, int]:
         files, freed = files + count, freed + size
         removed |= {f"{folder}/{name}" for name in left.files}
     if removed:
-        mend_links(plan.log_dir, dict.fromkeys(folder for folder, _ in plan.go), removed)
+        mend_links(plan.log_dir, removed)
     count, size = sweep(plan.unneeded, problems.append)
     files, freed = files + count, freed + size
     if plan.copies:

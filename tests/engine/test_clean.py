@@ -13,7 +13,7 @@ import pytest
 from gpudeck.cli.arguments import parse
 from gpudeck.engine.errors import TaskFileError, UsageError
 from tests.e2e.decks import Deck, deck_in, until
-from tests.inside.engine import Command, clean
+from tests.inside.engine import Command, Left, Plan, carry_out, clean
 
 FAILING = """
     [deck]
@@ -183,6 +183,23 @@ def test_a_folder_that_is_a_link_is_not_followed(failed: Deck) -> None:
     before = sorted(os.listdir(elsewhere))
     cleaned(failed, keep_last=0)
     assert sorted(os.listdir(elsewhere)) == before
+
+
+def test_a_folder_that_cannot_be_looked_into_any_more_is_told_and_the_others_are_cleaned(failed: Deck) -> None:
+    logs, bad = str(failed.folder / "logs"), str(failed.folder / "logs/bad")
+    away = f"{logs}/{'x' * 256}"
+    go = [(folder, Left("t", 1, {"attempt-1.log": 0})) for folder in (away, bad)]
+    problems: list[str] = []
+    assert carry_out(Plan(logs, go), "", problems)[0] == 1
+    assert problems == [f"{away}: File name too long"]
+    assert "attempt-1.log" not in files(failed)
+
+
+def test_no_folder_stays_open(failed: Deck) -> None:
+    cleaned(failed, keep_last=3)
+    before = len(os.listdir("/proc/self/fd"))
+    cleaned(failed)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_log_that_is_a_link_stays_and_so_does_its_target(failed: Deck) -> None:

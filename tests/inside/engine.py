@@ -1,5 +1,6 @@
 """What the tests of tests/engine use of the inside of gpudeck: what moves there is changed here alone."""
 
+from gpudeck.cli.commands.clean import Left, Plan, carry_out
 from gpudeck.cli.commands.clean import run as clean
 from gpudeck.cli.commands.init import init
 from gpudeck.cli.commands.service import Deck, find_unit, run, service, unit_text, units_folder, write_unit
