@@ -375,6 +375,14 @@ async def test_a_paused_deck_starts_nothing_until_it_is_unpaused(desk: Desk) -> 
     await desk.until_state("wait-3", "running")
 
 
+@at_desk(GATED)
+async def test_unpause_tells_whether_the_deck_was_paused(desk: Desk) -> None:
+    await desk.start()
+    assert "was neither paused nor halted; " in (await desk.command("unpause")).out
+    assert (await desk.command("pause")).code == 0
+    assert " starts tasks again; " in (await desk.command("unpause")).out
+
+
 # -- engines ----------------------------------------------------------------------------------------------------------
 
 

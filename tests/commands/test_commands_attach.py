@@ -41,6 +41,17 @@ async def test_the_summary_has_the_end_of_the_task_that_ended_last(desk: Desk) -
     assert [line.split()[1] for line in table.splitlines() if line.startswith("wait-")] == ["failed"] * 3
 
 
+@at_desk('[deck]\ngpus = "none"\n[[task]]\nname = "t"\ncommand = "true"\n')
+async def test_the_summary_tells_no_place_of_what_could_not_be_started(desk: Desk) -> None:
+    await desk.start()
+    attached = desk.begin("attach")
+    await attached.until("run 1 goes on")
+    assert desk.launcher is not None
+    desk.launcher.end(desk.order("t").token, None, spawn_error="no such file")
+    table = (await attached.finish()).out.partition("\ntask ")[2]
+    assert table.splitlines()[1].split()[:4] == ["t", "failed", "1", "-"]
+
+
 @at_desk(MIXED, {"good": 0, "bad": 3})
 async def test_attach_to_a_run_that_has_ended_returns_at_once(desk: Desk) -> None:
     await desk.start()

@@ -199,6 +199,8 @@ async def test_explain_says_which_task_is_first_in_line(desk: Desk) -> None:
     assert (await desk.command("add", "--next", "--name", "urgent", "--", "true")).code == 0
     assert (await desk.command("explain", "urgent")).out.startswith("urgent is queued, first in line:\n")
     assert (await desk.command("explain", "t2")).out.startswith("t2 is queued:\n")
+    assert (await desk.command("add", "--next", "--name", "more", "--", "true")).code == 0
+    assert (await desk.command("explain", "urgent")).out.startswith("urgent is queued:\n")
 
 
 @at_desk(QUEUED)

@@ -74,6 +74,14 @@ async def test_a_task_that_waits_for_another_attempt_has_neither_gpu_nor_time(de
     assert cells[:5] == ["a", "queued", "-", "1", "-"]
 
 
+@at_desk(LATER, {"a": 3})
+async def test_a_cpu_task_that_was_cancelled_before_it_started_ran_nowhere(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("a", "backoff")
+    assert (await desk.command("cancel", "b")).code == 0
+    assert (await desk.command("ls", "b")).out.splitlines()[1].split()[:3] == ["b", "cancelled", "-"]
+
+
 @at_desk(ONE)
 async def test_a_first_run_that_is_followed_does_not_go_on(desk: Desk) -> None:
     first = desk.begin("tasks.toml", "--plain", terminal=True)

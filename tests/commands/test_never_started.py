@@ -6,6 +6,7 @@ import pytest
 
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import until
+from tests.rigs.desk import Desk, at_desk
 
 DECK = """
     [deck]
@@ -53,6 +54,13 @@ def test_nor_does_it_start_what_came_into_the_file_after_a_run_had_ended(fresh: 
     fresh.command(*words.split())
     until(lambda: has_no_engine(fresh))
     assert sorted(fresh.lines("ran")) == ["1", "2", "3"]
+
+
+@at_desk(DECK)
+async def test_a_deck_of_which_something_was_noted_is_said_to_have_no_run_yet(desk: Desk) -> None:
+    assert (await desk.command("hold", "a1")).code == 0
+    await desk.leave()
+    assert "none of its runs has begun: `gpudeck start` begins one" in (await desk.command("status")).err
 
 
 def test_what_was_asked_for_holds_once_the_deck_is_started(fresh: Commanded) -> None:

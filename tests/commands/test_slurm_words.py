@@ -9,6 +9,7 @@ import pytest
 from gpudeck.engine.protocol.wire import State, TaskRow
 from tests.inside.commands import (
     _instead,
+    _place,
     _state,
     is_text,
     note_text,
@@ -63,6 +64,11 @@ def test_a_task_that_is_being_submitted_is_starting() -> None:
 )
 def test_a_place_is_nodes_and_job_or_gpus(found: TaskRow, text: str) -> None:
     assert place_text(found) == text
+
+
+def test_show_tells_the_job_and_nodes_of_an_attempt() -> None:
+    ran = {"job": "1234", "nodes": ("node1", "node2"), "gpus": ()}
+    assert _place(ran, {}) == "job 1234 on node[1-2]"
 
 
 def test_explain_tells_the_job_of_what_is_pending() -> None:

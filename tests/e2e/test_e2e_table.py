@@ -68,6 +68,7 @@ def test_two_settings_are_compared_over_seeds(deck: Deck) -> None:
     (row,) = json.loads(paired.out)
     assert (row["verdict"], row["setting"], row["first"]["n"]) == ("second", {}, 3)
     assert row["difference"] == pytest.approx(0.02)
+    assert row["interval"] == pytest.approx([0.02, 0.02])
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ async def test_an_agent_submits_waits_triages_and_compares(deck: Deck) -> None:
         told = ""
         while "nothing more runs" not in told:
             told = await ask("wait", seconds=60)
-        assert "1 failed (t-s3)" in told
+        assert "succeeded, 1 failed (t-s3)" in told
         state = await ask("state")
         assert "t-s3" in state
         assert len(state.splitlines()) <= 40

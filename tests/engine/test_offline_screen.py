@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,19 @@ def test_a_task_that_waits_says_for_what(deck: Deck) -> None:
 def test_it_is_as_old_as_the_newest_fact(deck: Deck) -> None:
     ended = look(deck).answer("timeline", {})["attempts"][-1]["end"]
     assert look(deck).as_of >= ended - 0.001
+
+
+def test_what_was_never_started_is_of_no_time(tmp_path: Path) -> None:
+    (tmp_path / "tasks.toml").write_text(MIXED)
+    assert OfflineScreen(Place.of(Command("deck", file=str(tmp_path / "tasks.toml")))).as_of == 0.0
+
+
+def test_a_damaged_journal_is_told_of(deck: Deck) -> None:
+    db = sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db")
+    db.execute("UPDATE facts SET crc = crc + 1 WHERE seq = 3")
+    db.commit()
+    db.close()
+    assert "deck.db is damaged" in look(deck).notes()[-1]
 
 
 @pytest.mark.parametrize(("op", "args"), [("show", {"tasks": ["none"]}), ("retry", {"tasks": ["bad"]})])

@@ -5,6 +5,7 @@ from gpudeck.cli.commands.explain import _instead, _state
 from gpudeck.cli.commands.logs import LINE_CHARS, Lines
 from gpudeck.cli.commands.plan import seconds_until
 from gpudeck.cli.commands.rows import is_text, note_text, place_text, state_text, time_text, tone, waits_text
+from gpudeck.cli.commands.show import _place
 from gpudeck.cli.main import main
 from gpudeck.cli.verbs import DECK, HABITS, VERBS
 from gpudeck.engine.adapters.state.sockets import listen
