@@ -164,15 +164,14 @@ def output_options(command: Command) -> HeadlessOptions:
 def _follow(place: Place, connection: Connection, options: HeadlessOptions, since: float) -> int:
     """*since*: what began before this time is not new to the caller."""
     pid = connection.hello.pid
-    with connection, WatchOutput(options, sys.stdout, os.environ, host.SystemClock()) as output:
+    with connection:
         try:
-            return _show(place, connection, output, since)
+            with WatchOutput(options, sys.stdout, os.environ, host.SystemClock()) as output:
+                return _show(place, connection, output, since)
         except Gone as error:
-            output.close()
             place.say(f"{error}; what runs goes on without an engine, `gpudeck` starts the next one")
             return EngineUnavailableError.exit_code
         except KeyboardInterrupt:
-            output.close()
             goes_on = f"engine {pid} and its tasks go on"
             place.say(f"detached: {goes_on}; `gpudeck status` looks, `gpudeck stop` ends the engine")
             return 130
