@@ -80,6 +80,7 @@ KEYS = [
     ('watch = { silent = "5m", idle_below = 10 }', "watch idle_below says nothing without idle_gpu"),
     ('watch = { idle_gpu = "5m", idle_below = 0 }', "watch.idle_below must be at least 1, got 0"),
     ('prune = { rule = "asha" }', 'prune needs metric: prune = { metric = "val_loss:min" }'),
+    ("prune.metric = 3", 'prune.metric must be NAME:min or NAME:max such as "val_loss:min", got 3'),
     ('prune.metric = "loss"', 'prune.metric must be NAME:min or NAME:max such as "val_loss:min", got "loss"'),
     ('prune = { metric = "l:min", keep = 0.5 }', "prune.keep must be a whole number from 2 on with median, got 0.5"),
     ('prune = { metric = "l:min", rule = "asha", keep = 3 }', "prune.keep must be between 0 and 1 with asha, got 3"),

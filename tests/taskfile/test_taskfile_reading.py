@@ -258,7 +258,7 @@ def test_what_is_no_duration(text: object):
     ("text", "mib"),
     [
         ("1GiB", 1024), ("40GB", 38147), ("512MiB", 512), ("16G", 16384), ("1.5GiB", 1536), ("1KB", 1),
-        ("2 TiB", 2097152), ("2TB", 1907349),
+        ("2 TiB", 2097152), ("2TB", 1907349), ("1T", 1048576),
     ],
 )  # fmt: skip
 def test_sizes_are_rounded_up_to_mib(text: str, mib: int):
@@ -321,7 +321,8 @@ def test_python_may_be_an_environment_an_interpreter_a_command_or_a_conda_name(t
     expected = (f"{venv}/bin/python", (("VIRTUAL_ENV", str(venv)),))
     for name in ("venv", str(venv), "venv/bin/python", "python"):
         assert named_python(name, str(tmp_path), environ) == expected
-    assert named_python("conda:torch", "/", environ) == (f"{conda}/bin/python", (("CONDA_PREFIX", str(conda)),))
+    for name in ("conda:torch", str(conda), f"{conda}/bin/python"):
+        assert named_python(name, "/", environ) == (f"{conda}/bin/python", (("CONDA_PREFIX", str(conda)),))
 
 
 TRICKY = '''# [[task]] in a comment

@@ -32,6 +32,11 @@ def test_a_tasks_own_slurm_lies_over_defaults_and_the_decks():
     assert options(text) == {"partition": "gpu", "time": 3600.0, "qos": "high", "account": "a", "mem": 2048}
 
 
+def test_what_is_filled_into_a_line_of_setup_is_quoted_for_the_shell():
+    text = '[vars]\ndata = "/my data"\n[slurm]\nsetup = ["cd {data}"]\n' + entry()
+    assert options(text) == {"setup": ("cd '/my data'",)}
+
+
 def test_the_chosen_profile_lies_over_the_decks():
     text = '[slurm]\nqos = "low"\n[profile.night]\nslurm = { qos = "night" }\n' + entry()
     assert dict(deck(text, RunOptions(profile="night")).tasks[0].extras.slurm) == {"qos": "night"}

@@ -139,6 +139,10 @@ def entry(body: str) -> str:
             '[deck]\ngpus = "0-1"\n' + entry("gpu_ids = [2]"),
             ['tasks.toml:3: task "a": gpus = 1, but none of its gpu_ids is in the deck'],
         ),
+        (
+            '[deck]\ngpus = "0-1"\n' + entry("gpus = 2\ngpu_ids = [1, 2]"),
+            ['tasks.toml:3: task "a": gpus = 2, but only 1 of its gpu_ids are in the deck'],
+        ),
         ('[deck]\ngpus = "none"\n' + entry("gpus = 8\ngpu_ids = [0,1,2,3,4,5,6,7]"), []),
         ('[deck]\ngpus = "sim:2"\n' + entry("gpus = 3"), ['tasks.toml:3: task "a": gpus = 3, but the deck has only 2']),
     ],

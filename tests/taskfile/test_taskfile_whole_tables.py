@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import TaskSpec, Work
-from tests.inside.taskfile import expanded_with, load
+from tests.inside.taskfile import RunOptions, expanded_with, load
 
 
 @pytest.fixture
@@ -53,6 +53,14 @@ matrix.seed = [1, 2]
     plain = {task.name: task for task in tasks(text.replace(', WANDB_MODE = "off"', "").replace("{}", '{ B = "1" }'))}
     assert plain["a-fast-1"].fingerprint == found["a-fast-1"].fingerprint
     assert plain["a-slow-1"].fingerprint != found["a-slow-1"].fingerprint
+
+
+def test_a_profile_may_have_its_environment_from_vars_where_defaults_have_one():
+    Path("tasks.toml").write_text(
+        '[vars]\ne = { MODE = "fast" }\n[defaults]\nenv = { SHARED = "1" }\n'
+        '[profile.p]\ndefaults = { env = "{e}" }\n[[task]]\nname = "a"\ncommand = "x"\n'
+    )
+    assert env(load("tasks.toml", RunOptions(profile="p"), environ={}).tasks[0])["MODE"] == "fast"
 
 
 def test_shards_have_their_variables_beside_a_table_of_their_own():
