@@ -195,8 +195,7 @@ class Follower:
         lines = [line for line, _ in new]
         if new:
             self._read(new)
-        if grew or lines:
-            self._watch(lines)
+        self._watch(lines)
         self._silence(grew=grew)
         self._is_large = (
             self._most_bytes is not None and sum(each.size for each in self._streams.values()) > self._most_bytes

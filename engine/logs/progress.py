@@ -402,7 +402,7 @@ class Pace:
         samples = self._samples
         if not samples:
             self._first_at = at
-        elif share <= samples[-1][1] or at <= samples[-1][0]:
+        elif share <= samples[-1][1]:
             return
         # So far apart the samples that are kept reach back over more than the window.
         apart_s = max(_APART_S, (at - self._first_at) / (2 * _SAMPLES))

@@ -147,6 +147,17 @@ def test_curves_are_kept_beside_the_log_and_another_follower_goes_on_with_them(a
     assert 0 < kept["loss"].at_s[0] < kept["loss"].at_s[-1] <= 61
 
 
+def test_curves_are_written_once_in_a_while_and_at_the_end(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "KEEP_S", float("inf"))
+    follower = attempt.follow(metrics=[metric("loss", regex=r"loss (\S+)")])
+    attempt.say("loss 3")
+    follower.look()
+    follower.keep(at_once=False)
+    assert attempt.kept(1) == ()
+    follower.keep(at_once=True)
+    assert [curve.name for curve in attempt.kept(1)] == ["loss"]
+
+
 def test_an_attempt_that_goes_on_from_another_has_the_curve_of_both_and_what_it_did_again_is_its_own(
     attempt: Attempt,
 ) -> None:
@@ -339,11 +350,16 @@ def test_the_end_that_a_program_promises_is_shown_where_nothing_better_is_known(
     assert (changes["share"], left_s) == (pytest.approx(0.25, abs=0.01), pytest.approx(10847, abs=5))
 
 
-def test_the_end_of_an_epoch_is_not_taken_for_the_end_of_the_task(attempt: Attempt) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch: [0]  [ 120/5004]  eta: 0:12:34  lr: 0.1  loss: 6.9 (6.9)  time: 0.1544  data: 0.0002  max mem: 99",
+        "Epoch(train)   [1][  50/7330]  lr: 1e-3  eta: 1:00:00  time: 0.4912  data_time: 0.01  loss: 2.1",
+    ],
+)
+def test_the_end_of_an_epoch_is_not_taken_for_the_end_of_the_task(attempt: Attempt, line: str) -> None:
     follower = attempt.follow(started_wall=time.time() - 3600)
-    attempt.say(
-        "Epoch: [0]  [ 120/5004]  eta: 0:12:34  lr: 0.1  loss: 6.9 (6.9)  time: 0.1544  data: 0.0002  max mem: 99"
-    )
+    attempt.say(line)
     assert {"share", "ends_at"}.isdisjoint(follower.look())
 
 
@@ -379,6 +395,16 @@ def test_points_of_progress_are_told_with_the_best_until_there(attempt: Attempt)
     attempt.say("epoch 1/4 loss 0.5", "epoch 2/4 loss 0.7", "epoch 3/4 loss nan", "epoch 4/4 loss 0.1")
     follower.look()
     assert follower.points == [("loss:min", 0.25, 0.5), ("loss:min", 0.5, 0.5), ("loss:min", 0.75, None)]
+
+
+def test_a_point_counts_what_the_other_log_said_until_then(attempt: Attempt) -> None:
+    points = {"metric": "loss:min", "name": "loss", "by": "min", "at": [0.5]}
+    loss = [metric("loss", regex=r"loss (\S+)")]
+    follower = attempt.follow(prune=points, metrics=loss, started_wall=time.time() - 60)
+    attempt.say(*(f"loss {loss}" for loss in (9, 8, 7, 6, 5, 4)))
+    attempt.warn("".join(f"step {step}/6\n" for step in (1, 2, 3, 4, 5, 6)))
+    follower.look()
+    assert follower.points == [("loss:min", 0.5, 7.0)]
 
 
 def test_a_point_that_is_passed_together_with_a_later_one_is_left_out(attempt: Attempt) -> None:

@@ -101,6 +101,12 @@ def test_of_two_that_raised_the_one_that_wrote_first_is_the_reason(ranks: Ranks)
     assert "rank 2 of 3: ValueError: first" in ranks.reason
 
 
+def test_of_two_that_raised_the_one_that_torchrun_names_is_the_reason(ranks: Ranks) -> None:
+    ranks.left(trace("ValueError: named"), trace("ValueError: first"), rank=0, code=1)
+    os.utime(ranks.folder / "attempt-1.rank1.err", (1000, 1000))
+    assert ranks.reason == "rank 0 of 2: exit code 1: ValueError: named"
+
+
 @pytest.mark.parametrize("named", [0, 1, 2])
 def test_memory_that_ran_out_in_any_rank_is_the_reason(ranks: Ranks, named: int) -> None:
     ranks.left(
