@@ -171,7 +171,7 @@ class Printer:
     ) -> None:
         """*columns*: of the terminal, None: there is none. *follow*: lines that are not complete are shown as well."""
         self._stream = stream
-        self._encoding = sys.stdout.encoding or "utf-8"
+        self._encoding = sys.stdout.encoding
         self.colour = colour
         self._columns = columns
         self._follow = follow

@@ -57,6 +57,11 @@ def test_n_says_how_many_lines(counted: Path) -> None:
     assert len(typed_in(counted, "logs", "count", "-n", "1000").out.splitlines()) == 100
 
 
+def test_what_the_encoding_of_its_output_lacks_is_replaced(deck: Commanded) -> None:
+    with_log(deck.folder, "schön\n".encode())
+    assert deck.command("logs", "t", env={"PYTHONIOENCODING": "ascii"}).out == "sch?n\n"
+
+
 def test_err_shows_standard_error(counted: Path) -> None:
     assert typed_in(counted, "logs", "count", "--err").out == "wrong\n"
 
