@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import tomli_w
 
+from ..text import plural
 from .check import check_name
 from .placeholders import BUILT_IN, escaped
 from .problems import BadValueError
@@ -53,9 +54,10 @@ def read_commands(text: str) -> Read:
         commands.append(command.strip())
     notes: list[str] = []
     if visible:
-        notes.append(f"CUDA_VISIBLE_DEVICES left out of {_commands(visible)}: gpudeck gives each task its GPU")
+        notes.append(f"CUDA_VISIBLE_DEVICES left out of {plural(visible, 'command')}: gpudeck gives each task its GPU")
     if background:
-        notes.append(f"& left out at the end of {_commands(background)}: gpudeck runs tasks at the same time anyway")
+        lines = plural(background, "command")
+        notes.append(f"& left out at the end of {lines}: gpudeck runs tasks at the same time anyway")
     if re.search(r"^#SBATCH", text, re.MULTILINE):
         notes.append("#SBATCH lines are comments here: options go to [slurm], the numbers of --array to a matrix")
     return Read(tuple(command for command in commands if command), tuple(notes))
@@ -73,10 +75,6 @@ def _joined(text: str) -> Iterable[str]:
         begun = ""
     if begun.strip():
         yield begun.strip()
-
-
-def _commands(count: int) -> str:
-    return f"{count} command{'s' * (count != 1)}"
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
