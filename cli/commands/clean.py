@@ -446,15 +446,13 @@ def unneeded_in(state: StateDir, limit_wall: float, known_tokens: Container[str]
             found.append(_unneeded(entry.path, "a damaged journal, set aside", inside))
         elif _is_file(entry) and _COPY.fullmatch(entry.name):
             found.append(_unneeded(entry.path, "a journal before its format changed", [entry]))
-    found += [
+    if known_tokens is None:
+        return found
+    return found + [
         _unneeded(entry.path, "a record of a start that came to nothing", [entry])
-        for entry in (_entries(state.attempts) if known_tokens is not None else ())
-        if entry.name not in (known_tokens or ())
-        and _is_file(entry)
-        and _TOKEN.fullmatch(entry.name)
-        and _is_over(entry)
+        for entry in _entries(state.attempts)
+        if entry.name not in known_tokens and _is_file(entry) and _TOKEN.fullmatch(entry.name) and _is_over(entry)
     ]
-    return found
 
 
 def sweep(unneeded: Iterable[Unneeded], failed: Callable[[str], None]) -> tuple[int, int]:
