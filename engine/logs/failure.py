@@ -75,24 +75,21 @@ def hint_of(outcome: Outcome, spec: TaskSpec | None = None) -> str:
     """What the user may do about this end, one line; empty: nothing known. *spec*: what ended, where it is known."""
     if outcome.reason in ("timeout", "watch") and spec is not None and _may_hang(spec):
         return f"if its ranks wait for each other: `gpudeck retry {spec.name} --debug` tells in which call"
-    if outcome.reason in ("exit", "signal", "oom"):
-        return _hint_for(outcome.reason, outcome.detail, outcome.exit_code)
-    return PORT_HINT if outcome.reason == "port taken" else ""
+    if outcome.reason == "port taken":
+        return PORT_HINT
+    if outcome.reason == "oom":
+        return HOST_MEMORY_HINT if outcome.detail.startswith("host") else GPU_MEMORY_HINT
+    if outcome.reason not in ("exit", "signal"):
+        return ""
+    if found := first_sign(outcome.detail):
+        return found[0].hint
+    killed = outcome.reason == "signal" and signal_of(outcome.exit_code) == signals.SIGKILL
+    return KILLED_HINT if killed or outcome.detail.endswith("killed by KILL") else ""
 
 
 def _may_hang(spec: TaskSpec) -> bool:
     """Several processes, or one with several GPUs, which waits for others in collective calls."""
     return spec.extras.launch != "command" or spec.resources.gpus not in (0, 1)
-
-
-def _hint_for(reason: str, detail: str, exit_code: int | None) -> str:
-    """What to do about an end of this reason with this detail line; empty: nothing known."""
-    if reason == "oom":
-        return HOST_MEMORY_HINT if detail.startswith("host") else GPU_MEMORY_HINT
-    if found := first_sign(detail):
-        return found[0].hint
-    killed = (reason == "signal" and signal_of(exit_code) == signals.SIGKILL) or detail.endswith("killed by KILL")
-    return KILLED_HINT if killed else ""
 
 
 def _find_sign(context: Sequence[str], *, sure: bool, crashed: bool) -> tuple[Sign | None, str]:
