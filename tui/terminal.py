@@ -25,6 +25,7 @@ from textual.app import App, SuspendNotSupported
 from textual.color import Color
 from textual.filter import LineFilter
 
+from ..engine.logs.files import size_of
 from ..engine.logs.printable import last_frame
 
 _KNOWN = {
@@ -190,14 +191,7 @@ def with_content(paths: Sequence[str]) -> list[str]:
     """Of several files those that are not empty; one of them at least."""
     if len(paths) < 2:
         return list(paths)
-    return [path for path in paths if _size(path)] or list(paths[:1])
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0
+    return [path for path in paths if size_of(path)] or list(paths[:1])
 
 
 _COPIED_BYTES = 256 * 1024 * 1024

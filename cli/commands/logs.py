@@ -18,7 +18,7 @@ from ...engine.client.connection import Connection, Gone
 from ...engine.client.place import Place, say
 from ...engine.command import Command
 from ...engine.errors import UsageError
-from ...engine.logs.files import AttemptPaths, LogFolder, rank_logs
+from ...engine.logs.files import AttemptPaths, LogFolder, rank_logs, size_of
 from ...engine.logs.log_file import LogTail
 from ...engine.logs.printable import last_frame, printable
 from ...engine.protocol.picture import Picture
@@ -90,9 +90,8 @@ class LogFeed:
     def drain(self) -> int:
         """Pass on what is there; returns how many bytes that was. Much is done in parts: call again until it is 0."""
         size = 0
-        for _ in range(_PARTS if self._log is not None else 0):
-            data = self._log.read() if self._log is not None else b""
-            if not data:
+        for _ in range(_PARTS):
+            if self._log is None or not (data := self._log.read()):
                 break
             size += len(data)
             self._sink.write(data)
@@ -386,10 +385,7 @@ class Feed(LogFeed):
 
     def has_errors(self, number: int) -> bool:
         """Something was written to standard error."""
-        try:
-            return os.path.getsize(self.paths(number).err) > 0
-        except OSError:
-            return False
+        return size_of(self.paths(number).err) > 0
 
     def open(self, number: int, last: int | None) -> bool:
         """Go over to an attempt, see `begin`."""

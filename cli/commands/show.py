@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
@@ -18,6 +17,7 @@ from ...engine.client.place import Place
 from ...engine.command import Command
 from ...engine.errors import UsageError
 from ...engine.headless.painted import Line
+from ...engine.logs.files import size_of
 from ...engine.protocol.describe import change_fields, env_lines, task_fields
 from ...engine.protocol.words import job_text
 from ...engine.text import (
@@ -129,7 +129,7 @@ def _left(attempt: dict[str, Any], record: dict[str, Any]) -> list[Line]:
     changes = [Line(f"  {field_text(f'{label} {text}')}") for label, text in told]
     copy = f"{record['snapshot']}  (commit {git_text(record.get('git'))})" if record.get("snapshot") else ""
     paths = dict.fromkeys((attempt["log"], attempt["err"], attempt.get("script", "")))
-    return [*changes, *(Line(f"  {printable(text)}", tone="dim") for text in (copy, *filter(_size, paths)) if text)]
+    return [*changes, *(Line(f"  {printable(text)}", tone="dim") for text in (copy, *filter(size_of, paths)) if text)]
 
 
 def _place(attempt: dict[str, Any], record: dict[str, Any]) -> str:
@@ -137,10 +137,3 @@ def _place(attempt: dict[str, Any], record: dict[str, Any]) -> str:
     if attempt.get("job"):
         return field_text(job_text(attempt["job"], attempt.get("nodes", ())))
     return f"{'SIM' if is_simulated(record) else 'gpu'} {ranges(attempt['gpus'])}" if attempt["gpus"] else ""
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0

@@ -189,7 +189,7 @@ def find_outputs(spec: TaskSpec, logs: LogFolder, others: OthersAt) -> OutputsFo
     """Reads files. Any thread."""
     if not outputs_exist(spec.outputs):
         return OutputsFound(exist=False)
-    return OutputsFound(True, changed_wall(spec.outputs), others(spec), logs.attempted(spec.name))
+    return OutputsFound(True, changed_wall(spec.outputs), others(spec), logs.highest(spec.name) > 0)
 
 
 def is_done(deck: Deck, task: Task, logs: LogFolder, others: OthersAt) -> bool:

@@ -161,7 +161,7 @@ class LogFolder(LogNames):
             self._highest[task] = max(attempt, self._highest.get(task, 0))
         else:
             self._found.add(self._top(paths.dir))
-        if again and not _size(paths.out):
+        if again and not size_of(paths.out):
             return
         try:
             if os.path.lexists(paths.json):
@@ -200,10 +200,6 @@ class LogFolder(LogNames):
     def _top(self, folder: str) -> str:
         return folder[len(self.dir) + 1 :].partition("/")[0]
 
-    def attempted(self, task: str) -> bool:
-        """Logs of an attempt exist, whatever the journal knows."""
-        return self.highest(task) > 0
-
 
 def make_link(link: Link) -> None:
     """Make a link, or point it elsewhere: whoever follows it sees the old target or the new one. Raises OSError."""
@@ -240,7 +236,8 @@ def _has(folder: str, attempt: int) -> bool:
     return os.path.lexists(f"{folder}/attempt-{attempt}.json")
 
 
-def _size(path: str) -> int:
+def size_of(path: str) -> int:
+    """0: it is empty, or cannot be looked at."""
     try:
         return os.stat(path).st_size
     except OSError:
@@ -249,7 +246,7 @@ def _size(path: str) -> int:
 
 def telling_log(paths: AttemptPaths) -> str:
     """Standard error if anything was written to it, else standard output."""
-    return paths.err if _size(paths.err) else paths.out
+    return paths.err if size_of(paths.err) else paths.out
 
 
 def highest_in(folder: str) -> int:

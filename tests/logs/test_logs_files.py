@@ -71,10 +71,6 @@ def test_the_first_attempt_is_number_1(logs):
     assert 1 + max(0, logs.highest("a")) == 1
 
 
-def test_a_task_without_logs_was_not_attempted(logs):
-    assert not logs.attempted("a")
-
-
 def test_numbers_go_on_after_the_journals_highest(logs):
     assert 1 + max(4, logs.highest("a")) == 5
 
@@ -85,7 +81,6 @@ def test_numbers_go_on_after_files_that_the_journal_does_not_know(tmp_path, logs
         (tmp_path / "logs/a" / name).touch()
     again = LogFolder(str(tmp_path / "logs"))
     assert 1 + max(1, again.highest("a")) == 12
-    assert again.attempted("a")
 
 
 def test_files_in_a_sub_folder_are_another_tasks(tmp_path, logs):
