@@ -203,8 +203,7 @@ class Index:
 
     def _candidates(self, pattern: str) -> Sequence[str]:
         """Names that begin as *pattern* does before its first wildcard."""
-        wild = _WILD.search(pattern)
-        start = pattern[: wild.start()] if wild else pattern
+        start = _WILD.split(pattern, maxsplit=1)[0]
         if not start:
             return self._names
         if self._sorted is None:

@@ -53,13 +53,12 @@ def load(
         return _deck(_context(source, options, box, os.environ if environ is None else environ), options, look)
 
 
-def load_settings(path: str | Source, options: RunOptions | None = None) -> DeckSettings:
+def load_settings(path: str | Source, options: RunOptions) -> DeckSettings:
     """Only the [deck] table and what overrides it; tasks are looked at only where something is wrong with that, so that
     all problems of the file are told at once. [vars] are not filled in: the environment for that may be another one, of
     a run that goes on. Raises TaskFileError."""
     source = read_source(path) if isinstance(path, str) else path
     checker = Checker(source)
-    options = options or RunOptions()
     settings = deck_settings(checker, layered(checker, options), options)
     if checker:
         load(source, options)

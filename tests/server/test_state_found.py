@@ -36,7 +36,7 @@ def test_a_state_folder_that_the_file_names_is_found(how: str, tmp_path: Path) -
     (tmp_path / "elsewhere" / "tasks").mkdir(parents=True)
     (tmp_path / ".gpudeck" / "tasks").mkdir(parents=True)
 
-    assert load_settings(str(file)).state_dir == str(tmp_path / "elsewhere")
+    assert load_settings(str(file), RunOptions()).state_dir == str(tmp_path / "elsewhere")
     assert found(file) == Path("elsewhere/tasks")
 
 

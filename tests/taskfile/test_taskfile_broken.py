@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.errors import TaskFileError
-from tests.inside.taskfile import load_settings
+from tests.inside.taskfile import RunOptions, load_settings
 from tests.taskfile.loading import problems
 
 SOUND = '[[task]]\nname = "a"\ncommand = "true"\n'
@@ -1050,5 +1050,5 @@ def test_what_is_wrong_with_the_deck_hides_nothing_of_what_is_wrong_with_tasks(t
     path = tmp_path / "tasks.toml"
     path.write_text('[deck]\nslot_per_gpu = 2\n[[task]]\nname = "a"\ncommand = "true"\ngpus = -1\nneeds = ["b"]\n')
     with pytest.raises(TaskFileError) as caught:
-        load_settings(str(path))
+        load_settings(str(path), RunOptions())
     assert [line.removeprefix(f"{path}:").partition(":")[0] for line in caught.value.problems] == ["2", "6", "7"]

@@ -108,7 +108,7 @@ def test_set_for_a_key_of_a_matrix_says_what_to_do_instead():
 
 def test_the_deck_table_is_read_without_the_variables_that_vars_are_made_of():
     Path("tasks.toml").write_text('[deck]\nkeep_free = 1\n[vars]\nr = "{env.NOT_SET_HERE}"\n' + TASK)
-    assert load_settings("tasks.toml").keep_free == 1
+    assert load_settings("tasks.toml", RunOptions()).keep_free == 1
 
 
 def test_a_value_of_set_that_is_no_toml_is_text():
@@ -219,7 +219,7 @@ until = "2026-12-24 18:00"
         81920, "fit", 512, 300.0, 1, 0, 30.0, "off", "local",
         budget=Budget(100.0, Clock(18, 0, (2026, 12, 24))),
     )  # fmt: skip
-    assert load_settings("tasks.toml") == expected == load("tasks.toml").settings
+    assert load_settings("tasks.toml", RunOptions()) == expected == load("tasks.toml").settings
     assert load("tasks.toml").tasks[0].barrier == "ended"
 
 
