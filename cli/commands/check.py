@@ -68,7 +68,7 @@ def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
         gpus = gpus_for(source, os.environ, environment, settings, options)
     except EngineUnavailableError as error:
         trouble = str(error)
-    box = Box(gpus and gpus.count, host.cores(), {})
+    box = Box(gpus and gpus.count, host.cores())
     file = load(source, options, box, environ=environment)
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
     nowhere = [

@@ -78,8 +78,7 @@ def service(action: Action, path: str, options: RunOptions, *, force: bool = Fal
 
 
 def _install(path: str, options: RunOptions, systemd: UserSystemd, *, force: bool, as_root: bool) -> int:
-    load(path, options)
-    settings = load_settings(path, options)
+    settings = load(path, options).settings
     deck = Deck(path, settings.name, options, as_root)
     text, unit = unit_text(deck, umask=_umask()), find_unit(units_folder(os.environ), deck)
     if unit.text not in ("", text):
