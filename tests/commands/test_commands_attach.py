@@ -46,6 +46,7 @@ async def test_the_summary_tells_no_place_of_what_could_not_be_started(desk: Des
     await desk.start()
     attached = desk.begin("attach")
     await attached.until("run 1 goes on")
+    await desk.until(lambda: "t" in desk.started)
     assert desk.launcher is not None
     desk.launcher.end(desk.order("t").token, None, spawn_error="no such file")
     table = (await attached.finish()).out.partition("\ntask ")[2]
