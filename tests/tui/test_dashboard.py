@@ -144,6 +144,16 @@ async def test_a_pane_grows_shrinks_and_hides_and_comes_back_as_it_was(size: Siz
         await rig.until(lambda: (table.size, panes.region.area > 0) == (own, True), "all panes")
 
 
+@at(SMALL, LARGE)
+async def test_a_pane_that_is_shrunk_without_end_keeps_a_line_and_grows_at_once(size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
+        panes = rig.app.screen.query_one(GpuPanes)
+        await rig.press("tab", *["less_than_sign"] * 40)
+        await rig.until(lambda: panes.region.height == 1, "one line")
+        await rig.press("greater_than_sign")
+        await rig.until(lambda: panes.region.height == 2, "two lines")
+
+
 async def test_the_palette_finds_actions_by_the_words_of_other_tools() -> None:
     words = {"quit": "leave  (q)", "restart": "retry  (r)", "logs": "log  (l)", "theme": "theme gpudeck"}
     async with snapshot_of(MID_RUN) as rig:

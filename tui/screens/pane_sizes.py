@@ -37,7 +37,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the user chose. None: as it comes."""
+    """What the user chose, as far as there is room. None: as it comes."""
 
     side: int | None = None
     """Cells of what stands beside the table."""
@@ -58,7 +58,7 @@ def sizes(
         side = _between(_LEAST_CELLS, chosen.side or width * 2 // 5, width - _LEAST_CELLS) if shows else 0
         most = body * 6 // 10
         panes = min(lines, max(1, most)) if lines else _gpu_rows(gpus, side, most)
-        panes = _between(1, chosen.gpus or panes, body - host - _LEAST_LOG)
+        panes = _between(1, panes if chosen.gpus is None else chosen.gpus, body - host - _LEAST_LOG)
         return Sizes(True, side, panes if "gpus" in shows else None, host, 0 if "log" in shows else None)
     log, most = _between(_LOG[0], body // 4, _LOG[1]), 4 if height < SHORT else body * 2 // 5
     panes = min(lines, most) if lines else _gpu_rows(gpus, width, most)
@@ -71,7 +71,7 @@ def sizes(
         log += spare
     room = body - host - _LEAST_TABLE
     least_log = _LEAST_LOG if "log" in shows else 0
-    panes = _between(1, chosen.gpus or panes, room - least_log) if "gpus" in shows else 0
+    panes = _between(1, panes if chosen.gpus is None else chosen.gpus, room - least_log) if "gpus" in shows else 0
     log = _between(_LEAST_LOG, chosen.log or log, room - panes) if "log" in shows else 0
     return Sizes(False, panes + host + log, panes or None, host, log or None)
 
@@ -82,13 +82,13 @@ def resized(chosen: Chosen, now: Sizes, pane: Where, step: int) -> Chosen:
         return replace(chosen, side=now.side - step * _STEP_CELLS) if now.side else chosen
     if pane == "gpus" or now.log is None:
         step = step if pane == "gpus" else -step
-        return chosen if now.gpus is None else replace(chosen, gpus=max(1, now.gpus + step))
+        return chosen if now.gpus is None else replace(chosen, gpus=now.gpus + step)
     if now.wide:  # the log has what the GPUs leave
-        return chosen if now.gpus is None else replace(chosen, gpus=max(1, now.gpus - step))
+        return chosen if now.gpus is None else replace(chosen, gpus=now.gpus - step)
     log = now.log + (step if pane == "log" else -step)
     if pane == "tasks" and log < _LEAST_LOG and now.gpus is not None:
-        return replace(chosen, gpus=max(1, now.gpus - step))
-    return replace(chosen, log=max(_LEAST_LOG, log))
+        return replace(chosen, gpus=now.gpus - step)
+    return replace(chosen, log=log)
 
 
 def hidden(chosen: Chosen, pane: Where) -> Chosen:
