@@ -102,17 +102,14 @@ class GpuPanes(LineView, inherit_bindings=False):
         """The GPU under the cursor."""
         return next((gpu for gpu in self._gpus if gpu.uuid == self._cursor), None)
 
-    def select(self, uuid: str) -> None:
-        """Put the cursor on a GPU; one that is not there is ignored."""
-        if uuid != self._cursor and any(gpu.uuid == uuid for gpu in self._gpus):
-            self._cursor = uuid
-            self._redraw()
-            self._reveal()
+    def _select(self, place: int) -> None:
+        self._cursor = self._gpus[place].uuid
+        self._redraw()
+        self._reveal()
 
     def _step(self, step: str) -> None:
-        if not self._gpus:
-            return
-        self.select(self._gpus[self._shown.after(self._place(), step, self.size.height)].uuid)
+        if self._gpus:
+            self._select(self._shown.after(self._place(), step, self.size.height))
 
     def _place(self) -> int:
         return next((place for place, gpu in enumerate(self._gpus) if gpu.uuid == self._cursor), 0)
@@ -137,7 +134,7 @@ class GpuPanes(LineView, inherit_bindings=False):
         place = self._shown.at(offset.x + self.scroll_offset.x, offset.y + self.scroll_offset.y)
         if place is None:
             return
-        self.select(self._gpus[place].uuid)
+        self._select(place)
         if event.chain == 2:
             self.action_act("processes")
 
