@@ -163,7 +163,7 @@ class GpudeckApp(DeckApp):
         self._drawing, self._undrawn, self._drawn_at = None, set(), time.monotonic()
         for screen in self.screen_stack:
             if isinstance(screen, DeckScreen):
-                screen.take_in(self.deck, changed)
+                screen.take_in(changed)
         if self._early and not self._loading:
             early, self._early = self._early, []
             for key in early:

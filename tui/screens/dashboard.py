@@ -20,7 +20,6 @@ from ..acting.doing import Refusal
 from ..drawing.format import clean
 from ..logs.source import LogSource, source_of
 from ..messages import OpenLogs, OpenTask
-from ..model import DeckModel
 from ..widgets.cluster_pane import ClusterPane, height_of
 from ..widgets.deck_header import DeckHeader
 from ..widgets.filter_bar import FilterBar
@@ -195,18 +194,18 @@ class Dashboard(DeckScreen):
 
     # -- from the engine ----------------------------------------------------------------------------------------------
 
-    def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
-        self.query_one(DeckHeader).show(deck)
+    def show_deck(self, changed: frozenset[int] | None) -> None:
+        self.query_one(DeckHeader).show(self.deck)
         self._show_keys()
-        self._table.show(deck, changed)
-        self._show_gpus(deck)
-        if deck.head is not None:
-            self.query_one(HostLine).show(deck.head.log_dir)
+        self._table.show(self.deck, changed)
+        self._show_gpus()
+        if self.deck.head is not None:
+            self.query_one(HostLine).show(self.deck.head.log_dir)
         self._divide()
         self._cursor_log.follow()
 
-    def _show_gpus(self, deck: DeckModel) -> None:
-        panes, at = self.query_one(GpuPanes), self.gpudeck.clocks.steady()
+    def _show_gpus(self) -> None:
+        deck, panes, at = self.deck, self.query_one(GpuPanes), self.gpudeck.clocks.steady()
         if deck.head is None:
             return
         self.set_class(deck.on_slurm, "slurm")

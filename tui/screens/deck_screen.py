@@ -57,15 +57,15 @@ class DeckScreen(Screen[None]):
         """It has all its widgets. A screen that is taken down loses one after the other, while it is attached still."""
         return self.is_mounted and self.is_attached and self.is_running
 
-    def take_in(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
+    def take_in(self, changed: frozenset[int] | None) -> None:
         """Something has come from the engine. A screen that nobody sees looks at it when it is seen again, but at other
         rows at once: what lies under a dialog is drawn with it."""
         if not (self.is_there and (self.is_current or changed is None)):
             self._behind = True
-        elif self._behind or changed is None:
+        elif self._behind:
             self._catch_up()
         else:
-            self.show_deck(deck, changed)
+            self.show_deck(changed)
 
     def on_screen_resume(self) -> None:
         self._catch_up()
@@ -80,9 +80,9 @@ class DeckScreen(Screen[None]):
 
     def _catch_up(self) -> None:
         self._behind = False
-        self.show_deck(self.deck, None)
+        self.show_deck(None)
 
-    def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
+    def show_deck(self, changed: frozenset[int] | None) -> None:
         """Draw what differs. *changed*: rows by index; None: anything may have."""
 
     async def request(self, op: str, **args: Any) -> Any:

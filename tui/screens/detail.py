@@ -26,7 +26,6 @@ from ..drawing.format import width_of
 from ..drawing.paragraphs import Line, Link, Tone, paragraph
 from ..logs.source import neighbour
 from ..messages import OpenLogs, OpenTask
-from ..model import DeckModel
 from ..widgets.deck_header import DeckHeader
 from ..widgets.key_bar import KeyBar
 from ..widgets.line_view import LineView, selected_style
@@ -234,12 +233,12 @@ class Detail(DeckScreen):
 
     # -- from the engine ----------------------------------------------------------------------------------------------
 
-    def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
-        self.query_one(DeckHeader).show(deck)
+    def show_deck(self, changed: frozenset[int] | None) -> None:
+        self.query_one(DeckHeader).show(self.deck)
         self.show_keys(_footer())
-        row = deck.row(self.task_name)
+        row = self.deck.row(self.task_name)
         if row is None:
-            return self._vanish(deck)
+            return self._vanish()
         seen = _asked_for(row)
         # What keeps a task waiting lies with others.
         self._due = self._due or changed is None or seen != self._seen or (row.state in WAITING and bool(changed))
@@ -249,9 +248,9 @@ class Detail(DeckScreen):
         self._ask()
         return None
 
-    def _vanish(self, deck: DeckModel) -> None:
+    def _vanish(self) -> None:
         """The task is not in the deck any more."""
-        if deck.whole and self._row is not None:
+        if self.deck.whole and self._row is not None:
             self._row = None
             self.gpudeck.tell(f"{self.task_name} is not in the deck any more")
 
@@ -345,7 +344,7 @@ class Detail(DeckScreen):
         self._view.clear_link()
         self._view.move("top")
         self._wait()
-        self.show_deck(self.deck, None)
+        self.show_deck(None)
 
     def on_open_task(self, message: OpenTask) -> None:
         message.stop()

@@ -20,7 +20,6 @@ from ..drawing.format import clean, plural
 from ..drawing.view import gpu_words, look, time_text
 from ..logs.source import LogSource, source_of
 from ..messages import OpenTask
-from ..model import DeckModel
 from ..widgets.key_bar import KeyBar
 from ..widgets.log.view import LogView
 from ..widgets.waiting import Waiting
@@ -103,10 +102,10 @@ class LogScreen(DeckScreen):
 
     # -- from the engine ----------------------------------------------------------------------------------------------
 
-    def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
-        moved = None if changed is None else {row.name for at in changed if (row := deck.rows.get(at)) is not None}
+    def show_deck(self, changed: frozenset[int] | None) -> None:
+        moved = None if changed is None else {row.name for at in changed if (row := self.deck.rows.get(at)) is not None}
         for name in self._names:
-            row = deck.row(name) if moved is None or name in moved else None
+            row = self.deck.row(name) if moved is None or name in moved else None
             if row is not None and self._seen.get(name) != (shown_state(row), row.attempt):
                 self._seen[name] = (shown_state(row), row.attempt)
                 self._due = True

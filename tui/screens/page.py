@@ -12,7 +12,6 @@ from textual.widget import Widget
 
 from ...engine.errors import DeckError
 from ..acting.actions import BY_ID, CHANGES, Where, bindings, footer_of, on
-from ..model import DeckModel
 from ..widgets.deck_header import DeckHeader
 from ..widgets.key_bar import KeyBar
 from ..widgets.waiting import Waiting
@@ -76,20 +75,20 @@ class PageScreen(DeckScreen, Generic[View]):
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
-    def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
-        self.query_one(DeckHeader).show(deck)
+    def show_deck(self, changed: frozenset[int] | None) -> None:
+        self.query_one(DeckHeader).show(self.deck)
         self._show_keys()
         if changed is None:
             self._states = {}
             self._due = True
-        elif self._moved(deck, changed):
+        elif self._moved(changed):
             self._due = True
 
-    def _moved(self, deck: DeckModel, changed: Iterable[int]) -> bool:
+    def _moved(self, changed: Iterable[int]) -> bool:
         """Whether a task has another state; progress alone is none."""
         found = False
         for index in changed:
-            row = deck.rows.get(index)
+            row = self.deck.rows.get(index)
             if row is not None and self._states.get(index) != (row.state, row.attempt):
                 self._states[index] = (row.state, row.attempt)
                 found = True
