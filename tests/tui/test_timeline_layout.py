@@ -159,6 +159,11 @@ def test_times_of_the_axis_are_a_usual_step_apart(span: float, times: str) -> No
     assert " ".join(axis(Window(start, span), 60).replace("╵", "").split()) == times
 
 
+def test_days_on_the_axis_begin_at_their_midnight() -> None:
+    line = axis(Window(time.mktime((2026, 1, 6, 0, 0, 0, 0, 0, -1)), 4 * 86400), 48)
+    assert [line.index(f"╵{day:02} Jan") for day in (6, 7, 8, 9)] == [0, 12, 24, 36]
+
+
 ATTEMPTS = st.lists(
     st.tuples(
         st.floats(0, 1e5), st.floats(0, 5000), st.sampled_from([(), (0,), (1,), (0, 1)]),
