@@ -57,6 +57,12 @@ async def test_only_the_tasks_that_are_meant_count(desk: Desk, task: str, code: 
 
 
 @at_desk(GATED)
+async def test_a_task_that_the_run_leaves_out_is_not_waited_for(desk: Desk) -> None:
+    await desk.start("--only", "wait-1")
+    assert (await desk.command("wait", "--timeout", "10ms", "wait-2")).code == 1
+
+
+@at_desk(GATED)
 async def test_it_is_124_when_the_time_is_over(desk: Desk) -> None:
     await desk.start()
     await desk.until(lambda: len(desk.in_state("running")) == 2)

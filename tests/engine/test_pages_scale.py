@@ -125,6 +125,12 @@ def test_a_graph_is_worked_out_anew_when_the_deck_has_become_another(deck: Deck)
     assert (len(graph.boxes), len(graph.edges)) == (4, 1)
 
 
+def test_a_graph_has_no_tasks_that_are_left_out_and_no_lines_to_them() -> None:
+    file = DeckFile("/tasks.toml", "tasks", DeckSettings(), (spec(2), spec(3)), selected=frozenset({"t3"}))
+    graph, _ = told(Graphs(build(file, gpus=[], cores=1)).graph(0.0))
+    assert ([box.entry for box in graph.boxes], graph.edges) == (["entry3"], [])
+
+
 def test_of_many_failures_the_newest_are_told(deck: Deck) -> None:
     names = LogNames("/logs", (task.name for task in deck.tasks))
     found, turns = told(failures(deck, FailuresArgs(limit=3), lambda task, n: names.paths(task, n, False), INDEX))

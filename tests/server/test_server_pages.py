@@ -114,6 +114,16 @@ def test_an_undo_of_nothing_known_is_refused(deck: LiveDeck) -> None:
         client.request("undo", undo="no such")
 
 
+def test_an_argument_that_a_request_does_not_have_is_refused(deck: LiveDeck) -> None:
+    without = ("cluster", "written", "graph", "start")
+    looks = ("select", "rows", "explain", "want", "offer", "show", "timeline", "errors")
+    acts = ("preempt", "retry", "cancel", "priority", "pause", "undo", "gpu", "change", "apply")
+    with deck.client() as client:
+        for op in (*without, *looks, *acts):
+            with pytest.raises(UsageError, match="unknown field `sinse`"):
+                client.request(op, sinse=0)
+
+
 def test_the_timeline_has_every_attempt_with_its_gpu_and_end(deck: LiveDeck) -> None:
     with deck.client() as client:
         page = client.request("timeline")

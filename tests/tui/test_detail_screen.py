@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from textual.geometry import Region
 
@@ -16,7 +17,7 @@ from tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import snapshot_of, whole
-from tests.fakes.snapshot_tasks import FAILED, answer
+from tests.fakes.snapshot_tasks import FAILED, RUNNING, answer
 from tests.inside.tui import Choice, Dashboard, Detail, DetailView, KeyBar, LogScreen, OpenTask, detail
 
 DECK = """
@@ -223,6 +224,15 @@ async def test_an_answer_that_comes_while_the_page_is_taken_down_is_nobodys(monk
             await until_holds(lambda: not any(w.group == "show" and w.is_running for w in rig.app.workers))
         finally:
             down.set()
+
+
+async def test_a_page_tells_how_far_its_task_has_come_since() -> None:
+    async with snapshot_of(whole(ROWS, head(), EIGHT), answers={"show": answer(RUNNING)}) as rig:
+        rig.app.screen.post_message(OpenTask(RUNNING["name"]))
+        await rig.until_on(Detail)
+        await rig.until_said("62%")
+        await rig.brings(rows={6: msgspec.structs.replace(ROWS[6], progress=0.75)})
+        await rig.until_said("75%")
 
 
 async def test_every_size_can_be_drawn_and_scrolled() -> None:

@@ -58,6 +58,17 @@ async def test_a_box_out_of_view_is_scrolled_to() -> None:
         assert any("paper" in line for line in lines(view)[:-1])
 
 
+async def test_the_lowest_box_is_seen_whole_above_the_last_line() -> None:
+    view = GraphView()
+    async with page_app(view, size=(40, 12)) as (_, pilot):
+        view.show(Graph(boxes=[GraphBox(entry=f"e{place}", total=1) for place in range(6)], edges=[], barriers=[]))
+        await pilot.pause()
+        for _ in range(5):
+            view.move(0, 1)
+        await pilot.pause()
+        assert [line[0] for line in lines(view)[-5:-1]] == ["┏", "┃", "┃", "┗"]
+
+
 async def test_the_cursor_stays_on_its_box_when_the_file_has_changed() -> None:
     view = GraphView()
     async with page_app(view):

@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reader(folder: Path, seen: Seen) -> Iterator[Reader]:
-    reader = Reader(str(folder / "log"), seen.take)
+    reader = Reader(str(folder / "log"), seen.take, growth_s=0.01)
     reader.post(lambda view: (view.resize(40, 4), view.end()))
     yield reader
     reader.close()

@@ -439,6 +439,16 @@ async def test_growth_does_not_move_what_is_being_selected(tmp_path: Path) -> No
         await rig.sees("new")
 
 
+async def test_a_move_ends_the_selection_whose_text_it_moves_away(tmp_path: Path) -> None:
+    async with log_app() as rig:
+        await rig.show(source(tmp_path, numbered(100)))
+        await rig.sees("line 99")
+        rig.view.active.text_select_all()
+        await rig.press("g")
+        await rig.sees("line 0")
+        assert rig.app.screen.get_selected_text() is None
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 async def test_nothing_of_a_hostile_log_is_drawn(wrapped: bool, tmp_path: Path) -> None:
     async with log_app() as rig:
@@ -473,6 +483,13 @@ async def test_a_compact_view_shows_ends_alone(tmp_path: Path) -> None:
         await rig.until(lambda: rig.lines[-1].rstrip() == "line 99")
         await rig.show(source(tmp_path / "b", b"", numbered(100, "err"), task="u"))
         await rig.until(lambda: rig.lines[-1].rstrip() == "err 99" and rig.lines[0].startswith("err"))
+
+
+async def test_a_stream_that_has_not_been_read_yet_takes_no_room(tmp_path: Path) -> None:
+    async with log_app(size=(60, 12), compact=True) as rig:
+        await rig.show(source(tmp_path / "a", b"out 1\n", b""))
+        rig.view.show(source(tmp_path / "b", b"out 2\n", b"", task="u"))
+        assert len(rig.streams) == 1
 
 
 async def test_what_the_next_attempt_writes_into_a_stream_that_is_hidden_for_want_of_rows_is_shown(

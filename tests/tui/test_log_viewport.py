@@ -227,6 +227,19 @@ def test_wide_characters_are_never_cut_by_wrapping(tmp_path: Path) -> None:
     assert rows_of(view.frame()) == ["漢字", "漢字", "漢字", "漢"]
 
 
+def test_wrapped_lines_are_scrolled_by_rows_also_from_the_middle_of_one_and_beyond_it(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("".join(f"{line}aa{line}bb{line}cc\n" for line in range(9)))
+    rows = [f"{line}{part}" for line in range(9) for part in ("aa", "bb", "cc")]
+    view = a_view(opened(path), 3, 4)
+    view.wrap(True)
+    at = 0
+    for step in (1, 6, 3, -2, -5):
+        view.scroll(step)
+        at += step
+        assert rows_of(view.frame()) == rows[at : at + 4]
+
+
 def test_rows_are_counted_only_as_far_as_it_matters(tmp_path: Path) -> None:
     assert a_view(a_log(tmp_path / "short", 7)).frame().total == 7
     assert a_view(a_log(tmp_path / "long", 5000)).frame().total == MOST_ROWS

@@ -39,6 +39,14 @@ def test_the_state_is_a_word_where_there_is_room() -> None:
     assert widths == [1, 11]
 
 
+def test_a_column_is_as_wide_as_what_it_holds_to_the_cell() -> None:
+    def gpu(cells: int) -> int:
+        places = lay_out(DEFAULT, 200, {**FULL, "gpu": cells})
+        return next(place.width for place in places if place.column.id == "gpu")
+
+    assert [gpu(cells) for cells in range(3, 7)] == [3, 4, 5, 6]
+
+
 @given(st.lists(st.sampled_from(list(COLUMNS)), unique=True), st.integers(1, 250), st.integers(0, 100))
 def test_places_never_overlap_and_stay_inside(columns: list[str], width: int, cells: int) -> None:
     wanted, _ = known(columns)
