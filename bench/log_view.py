@@ -18,7 +18,7 @@ from textual.app import App, ComposeResult
 
 from gpudeck import tui
 from gpudeck.tui.logs.query import ERRORS, Query, parse
-from gpudeck.tui.logs.reader import Reader
+from gpudeck.tui.logs.reader import GROWTH_S, Reader
 from gpudeck.tui.logs.search import search
 from gpudeck.tui.logs.source import LogSource
 from gpudeck.tui.logs.viewport import Frame
@@ -53,7 +53,7 @@ def last_page_ms(path: str) -> float:
     """From nothing to the rows of the last page."""
     come = threading.Event()
     begin = time.perf_counter()
-    reader = Reader(path, lambda _frame: come.set())
+    reader = Reader(path, lambda _frame: come.set(), GROWTH_S)
     reader.post(lambda view: (view.resize(200, 60), view.end()))
     reader.start()
     come.wait()
@@ -156,7 +156,7 @@ def follow_ms(path: str, rate_mb_s: float, seconds: float) -> tuple[list[float],
     """Lags, the rate that was written, and the processor time of this process as percent of a core."""
     open(path, "wb").close()
     lags = Lags()
-    reader = Reader(path, lags.take)
+    reader = Reader(path, lags.take, GROWTH_S)
     reader.post(lambda view: (view.resize(200, 60), view.end()))
     reader.start()
     spent, begin = time.process_time(), time.monotonic()

@@ -77,7 +77,7 @@ class Ours:
 
     def __init__(self, rows: dict[int, TaskRow]) -> None:
         self.rows = rows
-        self.widget = TaskTable()
+        self.widget = TaskTable((), now=time.time, steady=time.monotonic, tick_s=1.0)
         self.deck = DeckModel()
         self.column = "metric"
 

@@ -78,8 +78,9 @@ class TableApp(App[None]):
         self._deck, self._columns = deck, columns
 
     def compose(self) -> ComposeResult:
-        yield DeckHeader(now=lambda: self.clocks.wall_s)
-        yield TaskTable(self._columns, now=lambda: self.clocks.wall_s, steady=lambda: self.clocks.steady_s)
+        wall, steady = (lambda: self.clocks.wall_s), (lambda: self.clocks.steady_s)
+        yield DeckHeader(now=wall)
+        yield TaskTable(self._columns, now=wall, steady=steady, tick_s=1.0)
         yield FilterBar()
 
     def on_mount(self) -> None:

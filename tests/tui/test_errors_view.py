@@ -79,7 +79,7 @@ def test_the_filter_of_a_group_means_its_tasks_and_not_the_others() -> None:
 
 
 async def test_the_group_under_the_cursor_stays_until_it_is_left_though_nothing_of_it_is_failed_any_more() -> None:
-    view = ErrorList()
+    view = ErrorList(now=lambda: NOW_S)
     async with page_app(view) as (_, pilot):
         view.show(groups_of(MANY), 5)
         await pilot.pause()
@@ -97,7 +97,7 @@ async def test_the_group_under_the_cursor_stays_until_it_is_left_though_nothing_
 
 
 async def test_a_page_without_failures_says_so_where_they_would_be() -> None:
-    view = ErrorList()
+    view = ErrorList(now=lambda: NOW_S)
     async with page_app(view):
         assert not "".join(lines(view))
         view.show([], 0)

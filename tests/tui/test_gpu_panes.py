@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual import on
@@ -15,7 +14,7 @@ from textual.pilot import Pilot
 
 import gpudeck.tui
 from gpudeck.engine.protocol.wire import GpuRow
-from tests.inside.tui import FULL, GpuPanes
+from tests.inside.tui import FULL, GpuPanes, Thresholds
 from tests.tui.gpu_samples import gpu, gpus, lost
 
 STYLES = Path(gpudeck.tui.__file__).parent / "styles"
@@ -27,8 +26,8 @@ class Panes(GpuPanes):
 
     COMPONENT_CLASSES = {part.replace("gpupanes", "panes") for part in GpuPanes.COMPONENT_CLASSES}  # noqa: RUF012
 
-    def __init__(self, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self) -> None:
+        super().__init__(thresholds=Thresholds())
         self.redrawn: list[int] = []
 
     def refresh_line(self, y: int) -> None:
@@ -39,9 +38,9 @@ class Panes(GpuPanes):
 class Rig(App[None]):
     CSS_PATH = STYLES / "gpu_panes.tcss"
 
-    def __init__(self, **more: Any) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.panes = Panes(**more)
+        self.panes = Panes()
         self.posted: list[Message] = []
 
     def compose(self) -> ComposeResult:
@@ -60,9 +59,9 @@ class Rig(App[None]):
 
 
 @asynccontextmanager
-async def panes_on(size: tuple[int, int] = (80, 24), **more: Any) -> AsyncGenerator[tuple[Rig, Pilot[None]]]:
+async def panes_on(size: tuple[int, int] = (80, 24)) -> AsyncGenerator[tuple[Rig, Pilot[None]]]:
     """The panes on a screen of this size."""
-    rig = Rig(**more)
+    rig = Rig()
     async with rig.run_test(size=size) as pilot:
         rig.panes.focus()
         await pilot.pause()

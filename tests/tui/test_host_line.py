@@ -145,7 +145,7 @@ class Rig(App[None]):
     CSS_PATH = Path(gpudeck.tui.__file__).parent / "styles" / "gpu_panes.tcss"
 
     def compose(self) -> ComposeResult:
-        yield HostLine()
+        yield HostLine(thresholds=Thresholds())
 
 
 async def test_the_line_reads_by_itself_once_it_knows_where_the_logs_are(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ SERVER_LOOK_S = 1.0
 class Reader:
     """Daemon thread, so that a file server which hangs holds up no exit."""
 
-    def __init__(self, path: str, deliver: Callable[[Frame], None], growth_s: float = GROWTH_S) -> None:
+    def __init__(self, path: str, deliver: Callable[[Frame], None], growth_s: float) -> None:
         """*deliver* is called on the thread, which `start` starts; for growth alone at most once in *growth_s*."""
         self._path = path
         self._deliver = deliver

@@ -51,8 +51,8 @@ class CurvesView(LineView, inherit_bindings=False):
     ALLOW_SELECT = False
     DEFAULT_CSS = "CurvesView { overflow: hidden; }"
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._members: Sequence[Member] = ()
         self._metrics: Sequence[str] = ()
         self._asked: Sequence[str] = ()
@@ -371,7 +371,7 @@ class CurvesScreen(PageScreen[CurvesView]):
         """Of the members whose files these are."""
         self._reader: Worker[None] | None = None
         self._unread: set[int] = set()
-        self._view = CurvesView(id="curves")
+        self._view = CurvesView()
 
     async def load(self) -> None:
         rows = self.deck.rows_of(self._names)

@@ -142,17 +142,17 @@ class Dashboard(DeckScreen):
     def compose(self) -> ComposeResult:
         clocks, config = self.gpudeck.clocks, self.gpudeck.config
         tick_s = max(1.0, config.refresh_s)
-        yield DeckHeader(now=clocks.wall, id="header")
+        yield DeckHeader(now=clocks.wall)
         with Container(id="body"):
             with Container(id="tasks"):
-                yield TaskTable(config.columns, now=clocks.wall, steady=clocks.steady, tick_s=tick_s, id="table")
-                yield FilterBar(id="filter")
+                yield TaskTable(config.columns, now=clocks.wall, steady=clocks.steady, tick_s=tick_s)
+                yield FilterBar()
             with Container(id="side"):
-                yield GpuPanes(thresholds=config.thresholds, id="gpus")
-                yield ClusterPane(now=clocks.wall, id="cluster")
-                yield HostLine(thresholds=config.thresholds, id="host")
-                yield LogView(id="log", compact=True, growth_s=config.refresh_s)
-        yield KeyBar(id="keys")
+                yield GpuPanes(thresholds=config.thresholds)
+                yield ClusterPane(now=clocks.wall)
+                yield HostLine(thresholds=config.thresholds)
+                yield LogView(compact=True, growth_s=config.refresh_s)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self._table.focus()

@@ -51,8 +51,8 @@ class DetailView(LineView, inherit_bindings=False):
     class Resized(Message):
         """Lines are wanted for another width."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.lines: Sequence[Line] = ()
         """As shown last."""
         self._link: Link | None = None
@@ -214,9 +214,9 @@ class Detail(DeckScreen):
         return self._gathering.reads
 
     def compose(self) -> ComposeResult:
-        yield DeckHeader(now=self.gpudeck.clocks.wall, id="header")
-        yield DetailView(id="detail")
-        yield KeyBar(id="keys")
+        yield DeckHeader(now=self.gpudeck.clocks.wall)
+        yield DetailView()
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self._view.focus()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal
 
@@ -123,15 +122,9 @@ class ErrorList(LineView, inherit_bindings=False):
     ALLOW_SELECT = False
     DEFAULT_CSS = "ErrorList { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
 
-    def __init__(
-        self,
-        *,
-        digest: DigestOf = lambda _: (),
-        now: Callable[[], float] = time.time,
-        id: str | None = None,  # noqa: A002
-    ) -> None:
+    def __init__(self, *, digest: DigestOf = lambda _: (), now: Callable[[], float]) -> None:
         """*now*: seconds since the epoch."""
-        super().__init__(id=id)
+        super().__init__()
         self._digest = digest
         self._now = now
         self._groups: list[Alike] = []
@@ -283,7 +276,7 @@ class ErrorsScreen(PageScreen[ErrorList]):
         self._digests: BackgroundReader[Logs, tuple[str, ...]] = BackgroundReader(
             self, _read, lambda: self._view.renew(), kept=_KEPT
         )
-        self._view = ErrorList(digest=self._digest, now=self.gpudeck.clocks.wall, id="errors")
+        self._view = ErrorList(digest=self._digest, now=self.gpudeck.clocks.wall)
 
     def _digest(self, failure: Failure) -> tuple[str, ...] | None:
         """The end of what it wrote; None: not read yet."""

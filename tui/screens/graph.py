@@ -381,8 +381,8 @@ class GraphView(LineView, inherit_bindings=False):
     ALLOW_SELECT = False
     DEFAULT_CSS = "GraphView { overflow: auto; }"
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._graph, self._layout = _EMPTY, Layout()
         self._chosen = 0
         self._known = False
@@ -494,7 +494,7 @@ class GraphScreen(PageScreen[GraphView]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._view = GraphView(id="graph")
+        self._view = GraphView()
 
     async def load(self) -> None:
         self._view.show(await self.told(Graph))

@@ -61,7 +61,7 @@ class LogScreen(DeckScreen):
         for view in self._views.values():
             view.display = False
         yield Horizontal(*self._views.values(), id="logs")
-        yield KeyBar(id="keys")
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self._show_known()

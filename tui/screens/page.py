@@ -58,10 +58,10 @@ class PageScreen(DeckScreen, Generic[View]):
         return self.PLACE
 
     def compose(self) -> ComposeResult:
-        yield DeckHeader(now=self.gpudeck.clocks.wall, id="header")
+        yield DeckHeader(now=self.gpudeck.clocks.wall)
         yield Waiting()
         yield self._view
-        yield KeyBar(id="keys")
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self._view.focus()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
@@ -39,9 +38,9 @@ class TimelineView(LineView, inherit_bindings=False):
     ALLOW_SELECT = False
     DEFAULT_CSS = "TimelineView { overflow-x: hidden; overflow-y: auto; }"
 
-    def __init__(self, *, now: Callable[[], float] = time.time, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, now: Callable[[], float]) -> None:
         """*now*: seconds since the epoch."""
-        super().__init__(id=id)
+        super().__init__()
         self._now = now
         self._sight = Sight(now())
         self._is_told = False
@@ -251,7 +250,7 @@ class TimelineScreen(PageScreen[TimelineView]):
         super().__init__()
         self._attempts: dict[tuple[str, int], AttemptRow] = {}
         self._since = 0.0
-        self._view = TimelineView(now=self.gpudeck.clocks.wall, id="timeline")
+        self._view = TimelineView(now=self.gpudeck.clocks.wall)
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._tick)

@@ -158,9 +158,9 @@ class ClusterPane(LineView, inherit_bindings=False):
     ALLOW_SELECT = False
     DEFAULT_CSS = "ClusterPane { overflow-x: hidden; overflow-y: auto; }"
 
-    def __init__(self, *, now: Callable[[], float] = time.time, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, now: Callable[[], float]) -> None:
         """*now*: seconds since the epoch."""
-        super().__init__(id=id)
+        super().__init__()
         self._now = now
         self._cluster: Cluster | None = None
         self._told = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
@@ -270,9 +269,9 @@ class DeckHeader(Widget):
     class Grown(Message):
         """It takes more rows now, or fewer."""
 
-    def __init__(self, *, now: Callable[[], float] = time.time, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, now: Callable[[], float]) -> None:
         """*now*: seconds since the epoch."""
-        super().__init__(id=id)
+        super().__init__()
         self._now = now
         self._deck = DeckModel()
         self._head: DeckHead | None = None

@@ -53,10 +53,10 @@ class GpuPanes(LineView, inherit_bindings=False):
 
         gpu: GpuRow
 
-    def __init__(self, *, thresholds: Thresholds | None = None, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self, *, thresholds: Thresholds) -> None:
+        super().__init__()
         self.history = GpuHistory()
-        self._drawn = Drawn(self.history, thresholds or Thresholds())
+        self._drawn = Drawn(self.history, thresholds)
         self._gpus: tuple[GpuRow, ...] = ()
         self._cursor = ""
         self._nothing = ""

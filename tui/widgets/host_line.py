@@ -123,9 +123,9 @@ class HostLine(Widget):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"host-line--plain", "host-line--dim", "host-line--warn"}
 
-    def __init__(self, *, thresholds: Thresholds | None = None, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
-        self._thresholds = thresholds or Thresholds()
+    def __init__(self, *, thresholds: Thresholds) -> None:
+        super().__init__()
+        self._thresholds = thresholds
         self._log_dir = ""
         self._reading = HostReading()
 

@@ -20,8 +20,8 @@ class KeyBar(Widget):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"key-bar--key", "key-bar--label"}
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.auto_links = False  # keys and labels have styles of their own
         self._actions: Sequence[Action] = ()
 

@@ -21,8 +21,8 @@ def selected_style(screen: Screen[object]) -> Style:
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     """A class `FooView` of this kind has component classes `fooview--PART`."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._styles: dict[str, Style] = {}
 
     def notify_style_update(self) -> None:

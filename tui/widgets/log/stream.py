@@ -25,7 +25,7 @@ from ....engine.logs.printable import printable
 from ....engine.text import size_text
 from ...drawing.format import cut_middle, width_of
 from ...logs.lines import Colour, Sgr
-from ...logs.reader import GROWTH_S, Move, Reader
+from ...logs.reader import Move, Reader
 from ...logs.source import LogSource
 from ...logs.viewport import Frame, Row
 from ..line_view import selected_style
@@ -237,7 +237,7 @@ class LogStream(Widget, can_focus=True):
     class _Delivered(Message, bubble=False):
         """A frame lies in the slot."""
 
-    def __init__(self, *, bar: bool = True, growth_s: float = GROWTH_S) -> None:
+    def __init__(self, *, bar: bool, growth_s: float) -> None:
         """*growth_s*: between two pictures of a log that grows."""
         super().__init__()
         self._growth_s = growth_s

@@ -117,14 +117,13 @@ class LogView(Vertical):
     def __init__(
         self,
         *,
-        id: str | None = None,  # noqa: A002
         classes: str | None = None,
         compact: bool = False,
         growth_s: float = GROWTH_S,
     ) -> None:
         """*compact*: rows alone, for the tail beside a table; a status line only while there is something to tell.
         *growth_s*: between two pictures of a log that grows."""
-        super().__init__(id=id, classes=classes)
+        super().__init__(classes=classes)
         self.source: LogSource | None = None
         self._compact = compact
         self._ready = False
@@ -137,17 +136,15 @@ class LogView(Vertical):
         self._first = LogStream(bar=not compact, growth_s=growth_s)
         self._second = LogStream(bar=not compact, growth_s=growth_s)
         self._divider = Static(classes="log-divider", markup=False)
-        self._search = LineInput(placeholder="text, or /regex/, /regex/i", classes="log-search", select_on_focus=True)
+        self._search = LineInput(placeholder="text, or /regex/, /regex/i", compact=True, classes="log-search")
         self._status = Static(classes="log-status", markup=False)
         self._active = self._first
-        self.set_class(compact, "-compact")
 
     def compose(self) -> ComposeResult:
         yield self._first
         yield self._divider
         yield self._second
         self._search.display = False
-        self._search.compact = True
         self._status.display = not self._compact
         yield self._search
         yield self._status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -55,16 +54,15 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(
         self,
-        columns: Sequence[str] = (),
+        columns: Sequence[str],
         *,
-        now: Callable[[], float] = time.time,
-        steady: Callable[[], float] = time.monotonic,
-        tick_s: float = 1.0,
-        id: str | None = None,  # noqa: A002
+        now: Callable[[], float],
+        steady: Callable[[], float],
+        tick_s: float,
     ) -> None:
         """*columns*: ids of `columns.COLUMNS`; none: what suits the width. *now*: seconds since the epoch. *tick_s*:
         between two looks at what time alone changes."""
-        super().__init__(id=id)
+        super().__init__()
         self._chosen, self.unknown_columns = known(columns)
         self._state = TableState(self._chosen)
         self._now, self._steady, self._tick_s = now, steady, tick_s
