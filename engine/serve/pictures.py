@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ..protocol.wire import PORTION, Cluster, DeckHead, Delta, GpuRow, Ready, Snapshot, Tasks, encode
 from .server_client import Client
@@ -15,10 +15,9 @@ _LOOK_EVERY_S = 1.0
 class Pictures:
     """Of one server. On the loop's thread."""
 
-    def __init__(self, view: DeckView, changed: Callable[[], set[int]], clients: Collection[Client]) -> None:
-        """*changed*: the indexes of tasks that have changed since it was asked last. *clients*: all that are there."""
+    def __init__(self, view: DeckView, clients: Collection[Client]) -> None:
+        """*clients*: all that are there."""
         self._view = view
-        self._changed = changed
         self._clients = clients
         self._loop = asyncio.get_running_loop()
         self._rev = 0
@@ -82,7 +81,7 @@ class Pictures:
 
     def renew(self) -> None:
         """Tasks are no longer at their places: whoever watches gets a whole new picture."""
-        self._changed()
+        self._view.changed()
         for client in self._clients:
             if client.watching and client.choked:
                 client.missed = True
@@ -100,7 +99,7 @@ class Pictures:
     def flush(self) -> None:
         """Tell clients now."""
         self._flushing = False
-        indexes = self._changed()
+        indexes = self._view.changed()
         watching = [client for client in self._clients if client.watching]
         if not watching:
             return

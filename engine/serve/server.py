@@ -49,19 +49,18 @@ class Server:
     def __init__(
         self,
         view: DeckView,
-        changed: Callable[[], set[int]],
         handle: Handle,
         hello: Hello,
         *,
-        on_leave: Callable[[], None] = lambda: None,
+        on_leave: Callable[[], None],
     ) -> None:
-        """*changed*: the indexes of tasks that have changed since it was asked last. *on_leave*: a client has gone."""
+        """*on_leave*: a client has gone."""
         self.hello = hello
         self._handle = handle
         self._on_leave = on_leave
         self._loop = asyncio.get_running_loop()
         self._clients: set[Client] = set()
-        self.pictures = Pictures(view, changed, self._clients)
+        self.pictures = Pictures(view, self._clients)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.AbstractServer | None = None
         self._door: Listener | None = None
@@ -203,7 +202,7 @@ class Serving:
             file=file,
             mode=mode,
         )
-        self._server = Server(view, view.changed, handle, hello, on_leave=on_leave)
+        self._server = Server(view, handle, hello, on_leave=on_leave)
         self._listener: Listener | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._said = ""

@@ -105,7 +105,7 @@ class Rig:
         self.left = 0
         self.listener: Listener = listen(str(folder), folder=str(folder / "sockets"))
         hello = Hello(protocol=1, version="0", pid=1, host="h", deck="d", file="/f")
-        self.server = Server(deck, deck.changed, self.handle, hello, on_leave=self.leave)
+        self.server = Server(deck, self.handle, hello, on_leave=self.leave)
 
     def leave(self) -> None:
         self.left += 1
