@@ -188,7 +188,6 @@ class DeckApp(App[str]):
         """Of the tasks whose priority was asked for last, what their rows had and what was asked for."""
         self._undo: list[tuple[str, str]] = []
         """What was asked for, newest last: the act, "" where it cannot be taken back, and what was said of it."""
-        """What the engine calls what was done from here, the newest last."""
 
     async def request(self, op: str, *, waits: str = "", **args: Any) -> Any:
         """What the engine answers to a request of the protocol. Raises DeckError. *waits*: what the user waits for, to

@@ -56,7 +56,7 @@ _TOLD_LATE = re.compile(r"device-side assert|illegal memory access|CUDA_LAUNCH_B
 """CUDA tells of these at some later call, unless each call waits for the one before."""
 
 
-def debug_env(failed: Sequence[TaskRow], *, simulated: bool = False) -> dict[str, str]:
+def debug_env(failed: Sequence[TaskRow], *, simulated: bool) -> dict[str, str]:
     """For these tasks, which have ended; *simulated*: the deck's GPUs are. CUDA_LAUNCH_BLOCKING slows training down, so
     it is for what needs it alone."""
     env = {"NCCL_DEBUG": "INFO", "TORCH_DISTRIBUTED_DEBUG": _torch_level(failed, simulated=simulated)}

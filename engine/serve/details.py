@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from types import MappingProxyType
 
 from ..adapters.processes.terminal import is_on_terminal
 from ..attempts.secrets import masked_command, masked_env
@@ -157,7 +156,7 @@ def details_of(
     index_of: Mapping[str, int],
     at: float,
     planner: Planner,
-    variables: Mapping[str, str] = MappingProxyType({}),
+    variables: Mapping[str, str],
 ) -> TaskDetails:
     """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *planner*
     knows what starts it, as people are to see it; *variables* are the file's [vars]."""

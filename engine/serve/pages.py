@@ -34,7 +34,8 @@ from ..protocol.pages import (
 AT_ONCE = 1000
 """Tasks looked at in one turn of the loop."""
 MOST = 500
-_TOLD_AT_ONCE = 100
+TOLD_AT_ONCE = 100
+"""Tasks that are told of in one turn."""
 
 Paths = Callable[[str, int], AttemptPaths]
 """Where the files of an attempt of a task are."""
@@ -48,7 +49,7 @@ async def failures(deck: Deck, args: FailuresArgs, paths: Paths, index_of: Mappi
     """*index_of*: GPUs by UUID."""
     failed = [task async for task in in_turns(deck.tasks) if isinstance(task.phase, Failed)]
     newest = nlargest(args.limit, failed, key=_last_end)
-    told = [failure_of(task, paths, index_of) async for task in in_turns(newest, _TOLD_AT_ONCE)]
+    told = [failure_of(task, paths, index_of) async for task in in_turns(newest, TOLD_AT_ONCE)]
     return Failures(total=len(failed), failures=told)
 
 

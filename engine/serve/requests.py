@@ -29,7 +29,7 @@ from ..taskfile.problems import BadValueError
 from ..text import names_text
 from .cluster_rows import hour
 from .details import changes, details_of
-from .pages import FailuresArgs, Graphs, TimelineArgs, failures, in_turns, timeline
+from .pages import TOLD_AT_ONCE, FailuresArgs, Graphs, TimelineArgs, failures, in_turns, timeline
 from .requested import (
     GpuArgs,
     NoArgs,
@@ -53,8 +53,6 @@ _Args = TypeVar("_Args")
 _Told = TypeVar("_Told")
 
 _STARTED = "has started meanwhile"
-AT_ONCE = 100
-"""Tasks that are told of in one turn of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +212,7 @@ class Requests:
     async def _in_turns(self, names: Sequence[str], tell: Callable[[Task], _Told]) -> list[_Told]:
         """What is to be told of each task, without holding up the loop; of tasks that go meanwhile nothing."""
         self._tasks(names)
-        return [tell(task) async for name in in_turns(names, AT_ONCE) if (task := self._deck.by_name.get(name))]
+        return [tell(task) async for name in in_turns(names, TOLD_AT_ONCE) if (task := self._deck.by_name.get(name))]
 
     def _row(self, task: Task) -> Any:
         return msgspec.to_builtins(self._view.rows([task.index])[0])

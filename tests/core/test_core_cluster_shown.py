@@ -63,7 +63,7 @@ def details(found: Cluster, name: str):
         return AttemptPaths(f"{stem}.log", f"{stem}.err", f"{stem}.json", f"/logs/{task}")
 
     planner = Planner(found.deck, LogFolder("/logs"), Box({}, lambda _: "", {}, cpus_each=0))
-    return details_of(found.deck, found.task(name), paths, {}, found.now, planner)
+    return details_of(found.deck, found.task(name), paths, {}, found.now, planner, {})
 
 
 def test_a_job_that_the_cluster_has_not_begun_is_pending_and_tells_why():

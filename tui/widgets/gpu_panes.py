@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -65,15 +64,13 @@ class GpuPanes(LineView, inherit_bindings=False):
 
     # -- what is told from above ---------------------------------------------------------------------------------------
 
-    def show(
-        self, gpus: tuple[GpuRow, ...], at: float | None = None, *, cpu_slots: int = 0, cpu_tasks: Sequence[str] = ()
-    ) -> None:
-        """Take in the GPUs as they are at *at*, seconds of a clock that runs on; None: now. Without any GPU,
-        *cpu_slots* and the tasks on them are told of instead."""
+    def show(self, gpus: tuple[GpuRow, ...], at: float, *, cpu_slots: int = 0, cpu_tasks: Sequence[str] = ()) -> None:
+        """Take in the GPUs as they are at *at*, seconds of a clock that runs on. Without any GPU, *cpu_slots* and
+        the tasks on them are told of instead."""
         nothing = "" if gpus else no_gpus(cpu_slots, cpu_tasks)
         if gpus is self._gpus and nothing == self._nothing and self._drawn.told:
             return
-        self.history.take(gpus, time.monotonic() if at is None else at)
+        self.history.take(gpus, at)
         fewer_or_more = len(gpus) != len(self._gpus) or nothing != self._nothing
         self._gpus, self._nothing = gpus, nothing
         self._tell(told=True)
@@ -85,10 +82,10 @@ class GpuPanes(LineView, inherit_bindings=False):
         else:
             self._redraw()
 
-    def interrupt(self, at: float | None = None) -> None:
+    def interrupt(self, at: float) -> None:
         """The engine does not answer: histories have a gap from now on, the last values stay, muted."""
         self._tell(told=False)
-        self.history.interrupt(time.monotonic() if at is None else at)
+        self.history.interrupt(at)
         self._redraw()
 
     def _tell(self, *, told: bool) -> None:

@@ -22,7 +22,7 @@ class LogHunt:
     """Jumps to the nearest hit when it begins: the next one, or from the end of the file the last one. One that does
     not lead only marks its hits until it is asked to go somewhere."""
 
-    def __init__(self, stream: LogStream, query: Query, *, leads: bool = True) -> None:
+    def __init__(self, stream: LogStream, query: Query, *, leads: bool) -> None:
         self.query = query
         self.current = -1
         self._stream = stream

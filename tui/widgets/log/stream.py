@@ -93,7 +93,7 @@ def _found(here: str, others: Sequence[tuple[str, int, bool]]) -> str:
     return "…" if any(going for _, _, going in others) else "not found"
 
 
-def nothing_words(frame: Frame, *, running: bool, pending: bool = False) -> str:
+def nothing_words(frame: Frame, *, running: bool, pending: bool) -> str:
     """For a file without anything to show."""
     if frame.problem:
         return f"cannot be read: {printable(frame.problem)}"
@@ -123,7 +123,7 @@ def _colour(colour: Colour) -> Color | None:
     return Color.from_ansi(colour) if isinstance(colour, int) else Color.from_rgb(*colour)
 
 
-def segments(row: Row, base: Style, overlays: Sequence[Overlay] = ()) -> list[Segment]:
+def segments(row: Row, base: Style, overlays: Sequence[Overlay]) -> list[Segment]:
     """The row's text, each piece with its looks over *base*."""
     text = row.text
     looks = [*((start, end, style_of(sgr)) for start, end, sgr in row.spans), *overlays]
@@ -264,7 +264,7 @@ class LogStream(Widget, can_focus=True):
 
     # -- what is shown ------------------------------------------------------------------------------------------------
 
-    def show(self, path: str, *, running: bool, follow: bool, wrap: bool, pending: bool = False) -> None:
+    def show(self, path: str, *, running: bool, follow: bool, wrap: bool, pending: bool) -> None:
         """Another file, or "" for none. The same path only takes up what has changed about it."""
         self.running, self.pending = running, pending
         if path == self.path:
