@@ -181,7 +181,7 @@ def test_a_changed_key_waits_for_the_resort() -> None:
     order.set_sort("metric", descending=False)
     order.update(change(deck, 0, metrics={"loss": 3.0}))
     assert (order.shown, order.pending) == ([0, 1], True)
-    assert order.resort()
+    order.resort()
     assert (order.shown, order.pending) == ([1, 0], False)
 
 

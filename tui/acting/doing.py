@@ -82,8 +82,10 @@ def many(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} tasks"
 
 
-def listed(names: Sequence[str]) -> tuple[str, ...]:
-    """The first few by name."""
+def _listed(names: Sequence[str]) -> tuple[str, ...]:
+    """Of several the first few by name."""
+    if len(names) == 1:
+        return ()
     shown = tuple(f"  {name}" for name in names[:_NAMED])
     return shown if len(names) <= _NAMED else (*shown, f"  and {len(names) - _NAMED} more")
 
@@ -147,8 +149,7 @@ def cancel(rows: Sequence[TaskRow]) -> Doing:
     if not running:
         return _verb("cancel", names, f"{many(names)} cancelled")
     title = f"Cancel {many(names)}?"
-    told = listed(names) if len(names) > 1 else ()
-    lines = (*told, f"{len(running)} running, {len(waiting)} not") if len(names) > 1 else ()
+    lines = (*_listed(names), f"{len(running)} running, {len(waiting)} not") if len(names) > 1 else ()
 
     requests = {
         "cancel": _verb("cancel", names, f"{many(names)}: asked to end"),
@@ -171,9 +172,8 @@ def kill(rows: Sequence[TaskRow]) -> Doing:
     if not names:
         return cancel(chosen)
     yes = Option("kill", "kill, with everything it started", "y", grave=True)
-    told = listed(names) if len(names) > 1 else ()
     request = _verb("kill", names, f"{many(names)}: killed")
-    return _asked(f"Kill {many(names)} at once?", told, "keep running", yes, request)
+    return _asked(f"Kill {many(names)} at once?", _listed(names), "keep running", yes, request)
 
 
 def hold(rows: Sequence[TaskRow]) -> Doing:
@@ -215,7 +215,7 @@ def cancel_started(rows: Sequence[TaskRow]) -> Question | None:
     title = f"{many(names)} {'has' if len(names) == 1 else 'have'} started again. Cancel?"
     yes = Option("cancel", "cancel, gracefully", "y", grave=True)
     request = _verb("cancel", names, f"{many(names)}: asked to end")
-    return _asked(title, listed(names) if len(names) > 1 else (), "keep running", yes, request)
+    return _asked(title, _listed(names), "keep running", yes, request)
 
 
 _FAILED_HOW = {

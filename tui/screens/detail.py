@@ -107,11 +107,10 @@ class DetailView(LineView, inherit_bindings=False):
         if self._link is not None and self._link in [link for _, link in self._links()]:
             self.post_message(self.Opened(self._link))
 
-    def clear_link(self) -> bool:
-        """Take the cursor away. False: there was none."""
-        had, self._link = self._link is not None, None
+    def clear_link(self) -> None:
+        """Take the cursor away."""
+        self._link = None
         self.refresh()
-        return had
 
     def _links(self) -> list[tuple[int, Link]]:
         """Each one once, with its line."""

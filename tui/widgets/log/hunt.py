@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from textual.worker import Worker
 
@@ -11,9 +11,6 @@ from ...logs.query import Query
 from ...logs.search import Hits, Way, search
 from ...logs.viewport import Frame
 from .stream import LogStream, search_words
-
-if TYPE_CHECKING:
-    from ...logs.query import Query
 
 Step = Literal[1, -1]
 

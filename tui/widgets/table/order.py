@@ -94,9 +94,6 @@ class Order:
         """A `resort` would change something, or could."""
         return bool(self._pending)
 
-    def __contains__(self, index: int) -> bool:
-        return index in self._keys
-
     def reset(self, rows: Mapping[int, TaskRow], uuids: Uuids) -> None:
         """Other rows."""
         self._rows, self._uuids = rows, uuids
@@ -126,8 +123,8 @@ class Order:
     def _arrange(self) -> None:
         self.shown = _sorted(self._keys, descending=self.descending)
 
-    def update(self, changed: Collection[int]) -> bool:
-        """Judge these rows again. Returns whether rows have come or gone; what only sorts otherwise now is pending."""
+    def update(self, changed: Collection[int]) -> None:
+        """Judge these rows again: they come or go at once; what only sorts otherwise now is pending."""
         came: dict[int, Key] = {}
         went: list[int] = []
         for index in changed:
@@ -142,7 +139,6 @@ class Order:
         if came or went:
             self._keys.update(came)
             self._arrange()
-        return bool(came or went)
 
     def _judge(self, index: int, key: Key, came: dict[int, Key]) -> None:
         if index not in self._keys:
@@ -152,13 +148,11 @@ class Order:
         else:
             self._pending.discard(index)
 
-    def resort(self) -> bool:
-        """Bring pending rows to their places. Returns whether anything has moved."""
-        before = self.shown
+    def resort(self) -> None:
+        """Bring pending rows to their places."""
         self._keys.update((index, sort_key(self.column, self._rows[index])) for index in self._pending)
         self._pending.clear()
         self._arrange()
-        return self.shown != before
 
     def place_of(self, index: int) -> int | None:
         """Where it stands; None: it is not shown."""
@@ -227,11 +221,9 @@ class TableState:
         self.order.set_sort(column, descending=descending)
         self._follow()
 
-    def resort(self) -> bool:
-        """Returns whether anything has moved."""
-        moved = self.order.resort()
+    def resort(self) -> None:
+        self.order.resort()
         self._follow()
-        return moved
 
     def move(self, way: str, page: int) -> None:
         """down, up, top, bottom, page_down, page_up. *page*: so many lines."""

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from ....engine.errors import UsageError
 from ....engine.protocol.states import ACTIVE
-from ...drawing.filtering import EVERYTHING, parse
+from ...drawing.filtering import parse
 from ...messages import OpenTask
 from ...model import DeckModel
 from ..columns import GUTTER, chosen, known
@@ -185,13 +185,12 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._bring_in()
         self._tell()
 
-    def go_to(self, name: str) -> bool:
-        """The cursor to that task. False: it is not shown."""
+    def go_to(self, name: str) -> None:
+        """The cursor to that task, where it is shown."""
         index = self._state.deck.index_of.get(name)
         place = None if index is None else self._state.order.place_of(index)
         if place is not None:
             self.move_to(place)
-        return place is not None
 
     def mark(self) -> None:
         """Mark the task under the cursor, or take its mark away, and go to the next."""
@@ -212,17 +211,12 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.refresh()
             self._tell()
 
-    def clear(self) -> bool:
-        """Take away the marks; without any, the filter. False: there was neither."""
+    def clear(self) -> None:
+        """Take away the marks; without any, the filter."""
         if self._state.marked:
-            self._state.marked = frozenset()
-            self.refresh()
-            self._tell()
-            return True
-        if self._state.order.filter is EVERYTHING or not self.filter_text:
-            return False
-        self.set_filter("")
-        return True
+            self.unmark(self._state.marked)
+        else:
+            self.set_filter("")
 
     def action_open(self) -> None:
         if self.cursor_name:
