@@ -17,6 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from ..engine.protocol.wire import Ready
+from ..engine.text import plural
 from . import pages
 from .acting.actions import BY_ID, use_keys
 from .deck_app import Client, Clocks, DeckApp
@@ -279,7 +280,7 @@ class GpudeckApp(DeckApp):
         running = head.counts.running
         if head.ended and not running:
             return f"the run has ended: engine {link.pid} ends by itself"
-        what = f"{running} task" + ("" if running == 1 else "s") + " running" if running else "nothing running"
+        what = f"{plural(running, 'task')} running" if running else "nothing running"
         return f"engine {link.pid} goes on, {what}: `gpudeck` comes back, `gpudeck stop` ends it"
 
     def do_errors(self) -> None:

@@ -12,7 +12,7 @@ from ...engine.protocol.states import ACTIVE, FAILED
 from ...engine.protocol.verbs import ACTS, debug_env
 from ...engine.protocol.wire import GpuRow, TaskRow
 from ...engine.protocol.words import stands
-from ...engine.text import command_text, pairs_text
+from ...engine.text import command_text, pairs_text, plural
 from ..drawing.format import clean, cut
 from .actions import BY_ID
 
@@ -386,7 +386,7 @@ def stop(active: int) -> Doing:
         "engine": Request("stop", _BY, "the engine ends; its tasks go on"),
         "tasks": Request("stop", {"tasks": True, **_BY}, "the tasks are asked to end"),
     }
-    running = f"{active} running task" + ("" if active == 1 else "s")
+    running = plural(active, "running task")
     answers = (
         Option("no", "stop nothing"),
         Option("engine", f"the engine only: {running} {'goes' if active == 1 else 'go'} on", "e"),

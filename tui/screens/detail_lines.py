@@ -166,11 +166,6 @@ class Known:
     """What the attempt that runs has on its GPUs now."""
 
 
-def is_changed(task: Mapping[str, Any]) -> bool:
-    """The file has other work for it than what it ran."""
-    return "changed" in task["flags"]
-
-
 _LOOKS = 5
 """So often the record of an attempt that has ended is looked for."""
 
@@ -323,7 +318,7 @@ def chosen(known: Known, width: int) -> list[Line]:
         *field("host", str(record.get("host") or ""), width),
         *field("ended by", f"signal {end['signal']}" if end.get("signal") else "", width),
         *field("GPU memory", _pair(end, "peak_mib", "mean_mib", mib), width),
-        *field("GPU use", _pair(end, "peak_util_percent", "mean_util_percent", _whole_percent), width),
+        *field("GPU use", _pair(end, "peak_util_percent", "mean_util_percent", "{:.0f}%".format), width),
         *field("energy", energy_text(end, simulated=is_simulated(record)), width),
         *field("with", clean(otherwise_text(record)), width),
     ]
@@ -345,10 +340,6 @@ def _pair(end: Mapping[str, Any], peak: str, mean: str, text: Callable[[float], 
     """ "peak 12.3 GiB, mean 10.1 GiB"."""
     parts = [f"{word} {text(end[key])}" for word, key in (("peak", peak), ("mean", mean)) if end.get(key) is not None]
     return ", ".join(parts)
-
-
-def _whole_percent(value: float) -> str:
-    return f"{value:.0f}%"
 
 
 WIDE = 120
@@ -444,7 +435,7 @@ def _curves(known: Known, width: int) -> list[Line]:
 
 def _what(known: Known, width: int) -> list[Line]:
     task = known.details
-    now = "  (as the file says now)" if is_changed(task) else ""
+    now = "  (as the file says now)" if "changed" in task["flags"] else ""
     env = [line for text in env_lines(task["env"]) for line in paragraph(text, width, indent=2)]
     return [
         *_section(f"Command{now}", paragraph(command_text(task["command"]), width, indent=2)),

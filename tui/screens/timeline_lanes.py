@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Literal
 
 from ...engine.protocol.pages import AttemptRow
+from ...engine.text import DAY_S
 from ..drawing.format import clean, clock, cut_middle, duration, ranges, width_of
 
 Tone = Literal["gap", "good", "bad", "running", "stopped", "lost", "mixed"]
@@ -114,10 +115,10 @@ def _name(place: _Place) -> str:
     return "CPU" if place is None else f"GPU {place}"
 
 
-_SHORTEST_S, _LONGEST_S = 5.0, 5 * 365 * 86400.0
+_SHORTEST_S, _LONGEST_S = 5.0, 5.0 * 365 * DAY_S
 _STEPS_S = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
-    *(days * 86400 for days in (1, 2, 7, 14, 28, 56, 168, 364)),
+    *(days * DAY_S for days in (1, 2, 7, 14, 28, 56, 168, 364)),
 )  # fmt: skip
 _TICK_CELLS = 12
 """At least so many cells from one time of the axis to the next."""
@@ -193,8 +194,8 @@ def _step_s(least: float) -> float:
 
 def _tick_text(wall_s: float, step: float) -> str:
     then = time.localtime(wall_s)
-    if step >= 86400:
-        return time.strftime("╵%d %b", then) if step < 84 * 86400 else time.strftime("╵%b %Y", then)
+    if step >= DAY_S:
+        return time.strftime("╵%d %b", then) if step < 84 * DAY_S else time.strftime("╵%b %Y", then)
     if step >= 60:
         midnight = then.tm_hour == then.tm_min == 0
         return time.strftime("╵%a %d" if midnight else "╵%H:%M", then)
