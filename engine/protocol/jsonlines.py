@@ -54,9 +54,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if dataclasses.is_dataclass(value):
-        return {_NAMES.get(field.name, field.name): _plain(getattr(value, field.name)) for field in _fields(value)}
+        return {
+            _NAMES.get(field.name, field.name): _plain(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+        }
     return value
-
-
-def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(value)
