@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from ..core.deck import Deck, Task
 from ..core.inputs import Verb
 from ..core.phases import ACTIVE, FINAL
 from ..errors import UsageError
-from .pages import in_turns
 
 _NAMED = 3
 """So many tasks are named for each reason; of more the number is told."""
+
+_AT_ONCE = 2000
+"""Tasks looked at in one turn of the loop."""
 
 Take = Callable[[Verb], Awaitable[Any]]
 """Posts a verb and returns when it has been acted on."""
@@ -73,12 +76,14 @@ class Undoing:
         """Tasks that are still as they were left, and why others are not touched."""
         could: list[Task] = []
         left: dict[str, str] = {}
-        async for task_name, before in in_turns(list(act.tasks.items())):
+        for number, (task_name, before) in enumerate(list(act.tasks.items()), 1):
             task = self._deck.by_name.get(task_name)
             if task is not None and as_left(task, name, before):
                 could.append(task)
             else:
                 left[task_name] = self._why(act, task_name)
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
         return could, left
 
     def _mark(self, uuid: str) -> str | None:
