@@ -100,6 +100,8 @@ def run_ended(deck: Deck) -> None:
         _leave_as_before(deck)
     deck.unasked.clear()
     deck.paused = ""
+    for task in deck.tasks if deck.counts[Queued] else ():  # what a halt has left
+        reconsider(deck, task)
     deck.heads.clear()
     for index in deck.held:
         deck.tasks[index].held = False

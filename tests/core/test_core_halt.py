@@ -33,12 +33,21 @@ def test_a_halted_run_ends_when_nothing_is_left_under_way() -> None:
     assert found.deck.run.ended
 
 
+def test_what_a_halted_run_has_left_waits_for_the_next_as_it_does_after_a_restart() -> None:
+    found = halting(Halt("soon", fail=1))
+    found.end("a0", 1)
+    found.end("a1")
+    before = found.phase("a2")
+    found.restart()
+    assert before == found.phase("a2") == "waiting"
+
+
 def test_now_also_stops_what_runs_without_charging_it() -> None:
     found = halting(Halt("now", fail=1))
     found.end("a0", 1)
     assert found.phase("a1") == "stopping"
     found.end("a1", 143)
-    assert (found.phase("a1"), found.deck.run.ended) == ("queued", True)
+    assert (found.phase("a1"), found.deck.run.ended) == ("waiting", True)
 
 
 def test_failures_with_a_retry_left_do_not_count() -> None:

@@ -11,7 +11,6 @@ from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Launch, Stop, Warn
 from gpudeck.engine.core.explain import explain
-from gpudeck.engine.core.phases import Queued
 from gpudeck.engine.core.preempt import Place, Want, candidates, cheapest, offer, want, work_lost_s
 from gpudeck.engine.core.spec import DeckSettings, Halt, Resume, TaskSpec
 from tests.inside.core import describe
@@ -332,12 +331,12 @@ def test_an_edit_of_the_file_does_not_make_the_stop_be_forgotten() -> None:
     assert [each.token for each in found.effects if isinstance(each, Stop)] == [token(found, "a")]
 
 
-def test_in_a_halted_run_it_stays_queued() -> None:
+def test_in_a_halted_run_it_waits_for_the_next() -> None:
     found = world(able("a"), spec("bad"), gpus=2, settings=DeckSettings(halt=Halt("soon", fail=1)))
     preempt(found, "a")
     found.end("bad", 1)
     found.end("a", 143)
-    assert isinstance(found.task("a").phase, Queued)
+    assert found.phase("a") == "waiting"
 
 
 def test_it_is_taken_as_often_as_it_has_a_checkpoint() -> None:
