@@ -294,14 +294,20 @@ class Deck:
         mark = f"GPUDECK_LOG={self.folder}/".encode()
         return [pid for pid in _pids() if mark in _environ(pid)]
 
+    def kill_living(self) -> list[int]:
+        """Kill these; more may come of what is just being started. Returns which there were."""
+        found = self.living()
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return found
+
     def close(self) -> None:
         """End what a test that failed has left."""
         for engine in self.engines:
             engine.process.kill()
             engine.finish()
-        for pid in self.living():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.kill_living()
         for gate in self.gates:
             gate.close()
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,9 +51,7 @@ class Books:
 
     def end_tasks(self) -> None:
         """What a test that failed has left."""
-        for pid in self.living():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        Deck(self.folder).kill_living()
 
     def complaints(self, wanted: Codes, forgotten: Collection[Attempt] = ()) -> list[str]:
         """Everything that is not as promised, after the deck has run to its end.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,9 +156,7 @@ def test_what_went_with_its_engine_does_not_run_on_in_the_report(deck: Deck) -> 
     engine = deck.start()
     engine.started("base-s1", "base-s2")
     engine.kill()
-    for pid in deck.living():
-        os.kill(pid, signal.SIGKILL)
-    until(lambda: not deck.living())
+    until(lambda: not deck.kill_living())
     found = written(deck)
     assert "the next engine" in found.rows["base-s1"].words[2]
     assert [given for tag, given in found.tags if tag == "g" and given["class"] == "runs"] == []
