@@ -66,11 +66,11 @@ def run(command: Command) -> int:
 
 
 def _sit_down(command: Command) -> int:
-    """At the terminal of a command that `gpudeck run -i` runs. Returns its exit code, as that does; 0 where it goes on,
-    or no engine is there that would know."""
+    """At the terminal of a command that `gpudeck run -i` runs. Returns its exit code, as that does; 0 where it goes
+    on."""
     from ...engine.runs.engines import Asked, Engines
     from .run import Follower
-    from .terminal import has_terminal, refuse_no_terminal, sit_at
+    from .terminal import has_terminal, refuse_no_terminal
 
     name, *others = command.words
     if others:
@@ -81,19 +81,11 @@ def _sit_down(command: Command) -> int:
     refuse_no_terminal()
     if any(row.name == name and row.state == "stopping" for row in _queue()[0]):
         say(f"{name} is being stopped")
-    connection = Place(queue_file(), RunOptions(), os.environ).attach()
-    if connection is not None:
-        home = queue_home(as_root=command.flag("as_root"))
-        engines = Engines(home, os.environ, simulated=None, as_root=command.flag("as_root"), on_cpu=True)
-        with Asked() as asked:
-            return Follower(home, name, engines, asked, say, terminal=True).follow(connection)
-    try:
-        how = sit_at(state, name)
-    except OSError:
-        raise _no_terminal(name) from None
-    if how == "left":
-        say(f"{name} goes on: `gpudeck attach {name}` sits down at it again")
-    return 0
+    as_root = command.flag("as_root")
+    home = queue_home(as_root=as_root)
+    engines = Engines(home, os.environ, simulated=None, as_root=as_root, on_cpu=True)
+    with Asked() as asked:
+        return Follower(home, name, engines, asked, say, terminal=True).follow(engines.take(name, say))
 
 
 def _no_terminal(name: str) -> UsageError:

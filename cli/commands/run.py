@@ -286,7 +286,7 @@ class Follower:
             return False
         if row.state == "closing":
             self._lingers = row.attempt
-            self._say(f"{self._name}: {row.reason}; Ctrl-C stops it")
+            self._say(f"{self._name}: {row.reason}; Ctrl-C stops that")
         elif has_terminal(self._home.state, self._name):
             self._say(f"{self._name} goes on at another terminal: `gpudeck attach {self._name}` brings it back")
             return True
@@ -324,6 +324,8 @@ class Follower:
     def _end(self, row: TaskRow) -> int:
         if not self._terminal:
             self._output.end()
+        if self._lingers == row.attempt and row.exit_code is not None:  # of its own; Ctrl-C was for what it had left
+            return row.exit_code
         stopped_by = self._asked.first if self._asked.handled else None
         if words := last_words(row):
             self._say(words)

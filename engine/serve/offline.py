@@ -333,7 +333,7 @@ class OfflineScreen(OfflineLook):
 
     def _stamped(self) -> Sequence[object]:
         state = self._state or find_state(self._place.path, self._place.options)
-        looked_at = [] if state is None else [state.db, f"{state.db}-wal", state.lock, state.attempts]
+        looked_at = [] if state is None else [state.db, f"{state.db}-wal", state.lock, *_files_in(state.attempts)]
         return [_file_stamp(path) for path in (self._place.path, *looked_at)]
 
     def gpus(self) -> Sequence[GpuRow]:
@@ -377,6 +377,12 @@ def _sent(result: Any) -> Any:
     told = decode(encode(Reply(id=0, ok=True, result=result)))
     assert isinstance(told, Reply)
     return told.result
+
+
+def _files_in(folder: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return []
 
 
 def _file_stamp(path: str) -> object:

@@ -270,7 +270,7 @@ def _reason(phase: Phase, outcome: Outcome | None) -> str:
         return f"makes way: {phase.by} takes its place"
     if isinstance(phase, Closing) and phase.attempt.gone_at is None:
         ended = "its command has ended" if phase.outcome.ok else describe(phase.outcome)
-        return f"{ended}, what it left in the background still runs"
+        return f"{ended}, keeps its slot until all that it started has ended"
     return "" if outcome is None or outcome.ok else describe(outcome)
 
 

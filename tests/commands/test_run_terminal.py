@@ -82,13 +82,25 @@ def test_what_a_shell_leaves_in_the_background_is_told_and_ctrl_c_stops_it(deck:
     with typed(deck, *SHELL) as terminal:
         asked(terminal, "sleep 300 & echo le''ft", "left")
         terminal.type("exit 4\n")
-        terminal.until("sh: exit 4, what it left in the background still runs; Ctrl-C stops it")
+        terminal.until("sh: exit 4, keeps its slot until all that it started has ended; Ctrl-C stops that")
         assert re.search(
-            r"sh does not wait: attempt 1 is closing on GPU \d, \w+ after it began: exit 4, what it left",
+            r"sh does not wait: attempt 1 is closing on GPU \d, \w+ after it began: exit 4, keeps its slot",
             deck.command("explain", "--queue", "sh").out,
         )
         terminal.type("\x03")
-        assert terminal.finish() == 130
+        assert terminal.finish() == 4
+
+
+def test_who_sits_down_while_no_engine_is_there_gets_its_exit_code_too(deck: Commanded) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo re''ady", "ready")
+        terminal.type("\x1c")
+        assert terminal.finish() == 0
+    deck.kill_engine()
+    with typed(deck, "attach", "sh") as terminal:
+        asked(terminal, "echo ag''ain", "again")
+        terminal.type("exit 6\n")
+        assert terminal.finish() == 6
 
 
 def test_who_sits_down_elsewhere_ends_the_session_of_who_sat_there_and_not_the_command(deck: Commanded) -> None:

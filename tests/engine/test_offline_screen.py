@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.errors import UsageError
-from tests.e2e.decks import Deck, deck_in
+from tests.e2e.decks import Deck, deck_in, until
 from tests.inside.engine import Command, OfflineScreen, Place, can_be_shown
 from tests.tui.read_only_rig import MIXED
 
@@ -36,6 +36,20 @@ def test_it_knows_when_it_is_outdated(deck: Deck) -> None:
     assert not screen.outdated()
     deck.run()
     assert screen.outdated()
+
+
+def test_a_task_that_ends_while_no_engine_runs_makes_it_outdated(tmp_path: Path) -> None:
+    with deck_in(tmp_path) as deck:
+        deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "read _ <gate"\n')
+        gate = deck.gate()
+        engine = deck.start()
+        engine.started("t")
+        engine.kill()
+        screen = look(deck)
+        assert [row.started is None for row in screen.rows()] == [False]
+        gate.let(1)
+        until(screen.outdated)
+        until(lambda: [row.started is None for row in look(deck).rows()] == [True])
 
 
 def test_an_edited_task_file_makes_it_outdated(deck: Deck) -> None:

@@ -186,7 +186,7 @@ def unsettled(deck: UsedDeck) -> list[str]:
     """What has not come to its end although nothing is in its way any more."""
     said = told(deck)
     busy = [name for name, row in said.rows.items() if row["state"] in (*HOLDING, "backoff", "queued")]
-    return [f"{name} is {said.rows[name]['state']}: {said.obstacles[name]}" for name in busy]
+    return [f"{name} is {said.rows[name]['state']}: {said.obstacles.get(name, '')}" for name in busy]
 
 
 def remember(deck: UsedDeck) -> None:

@@ -159,6 +159,12 @@ def test_a_paused_deck_promises_no_end() -> None:
     assert not any("left" in text for text in texts(deck_with(paused="paused", eta_s=50.0), 120))
 
 
+def test_without_an_engine_no_time_is_left() -> None:
+    deck = deck_with(eta_s=50.0)
+    deck.link = Link("over")
+    assert not any("left" in text for text in texts(deck, 120))
+
+
 def test_tasks_that_nobody_has_measured_make_the_time_left_a_lower_bound() -> None:
     shown = texts(deck_with(eta_s=3 * 3600.0, unmeasured=2), 160)[1]
     assert "at least ~3h00m left" in shown

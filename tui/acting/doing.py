@@ -290,7 +290,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, gpus: int 
 
 
 VALUES_HINT = (
-    "NAME=VALUE that you leave out stays as it is; --env NAME=VALUE that you leave out is gone.",
+    "NAME=VALUE that you leave out stays as it is; --env NAME=VALUE of an earlier retry goes.",
     "enter shows the new command, escape leaves",
 )
 SHOWN = 20

@@ -47,7 +47,11 @@ def heading(deck: DeckModel, width: int, now_s: float, *, notes: int = 3) -> lis
     head = deck.head
     if head is None:
         return [[("gpudeck", "strong"), _link_piece(deck, now_s, _APART)], *_told_in_full(deck, width)]
-    return [_first(deck, head, width, now_s), _second(head, width, now_s), *_noted(deck, width, notes)]
+    return [
+        _first(deck, head, width, now_s),
+        _second(head, width, now_s, over=deck.link.kind == "over"),
+        *_noted(deck, width, notes),
+    ]
 
 
 # -- name, counts, link -----------------------------------------------------------------------------------------------
@@ -116,8 +120,8 @@ def _link_piece(deck: DeckModel, now_s: float, apart: str = "") -> Piece:
 # -- how far it is ----------------------------------------------------------------------------------------------------
 
 
-def _second(head: DeckHead, width: int, now_s: float) -> Line:
-    """A slim bar, and what it comes to."""
+def _second(head: DeckHead, width: int, now_s: float, *, over: bool) -> Line:
+    """A slim bar, and what it comes to. *over*: no engine brings it further."""
     counts = head.counts
     total = max(1, counts.total)
     ended = counts.succeeded + counts.cached
@@ -125,7 +129,7 @@ def _second(head: DeckHead, width: int, now_s: float) -> Line:
     if head.slots:
         what = "submitted" if head.backend == "slurm" else "slots"
         words.append(f"{what} {head.used_slots}/{head.slots}")
-    if head.eta_s is not None and not (head.ended or head.paused):
+    if head.eta_s is not None and not (head.ended or head.paused or over):
         if head.unmeasured:
             words.append(f"at least {about(head.eta_s)} left")
             words.append(f"{plural(head.unmeasured, 'task')} not measured yet")
