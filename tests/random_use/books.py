@@ -29,6 +29,7 @@ _ENDED = ("succeeded", "cached", "failed", "cancelled")
 def never(deck: UsedDeck) -> list[str]:
     """What is wrong at any time, and stays wrong."""
     tokens = Counter(line.token for line in deck.ledger.lines("begin"))
+    deck.shared |= deck.unwrapped and deck.holder() is None
     return [
         *(wrong for wrong in deck.ledger.complaints() if not (deck.shared and "in use" in wrong)),
         *(f"token {token} began {count} times" for token, count in tokens.items() if count > 1),

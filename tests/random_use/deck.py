@@ -55,6 +55,9 @@ class UsedDeck(Commanded):
         """Logs of earlier attempts may be gone."""
         self.shared = False
         """Two tasks may be on one GPU."""
+        self.unwrapped = False
+        """A wrapper was killed: with the engine gone, too, only what the driver lists keeps the GPU of its task, and
+        the double's lists none."""
         self.unsure: set[Attempt] = set()
         """Attempts that wrote while the disk was full."""
         self.unapplied = False
@@ -141,7 +144,7 @@ class UsedDeck(Commanded):
     def kill_engine(self) -> None:
         found = self.holder()
         if found is not None:
-            self.shared |= self._has_left()  # what a task has left holds no GPU without an engine
+            self.shared |= self.unwrapped or self._has_left()  # what a task has left holds no GPU without an engine
             with contextlib.suppress(ProcessLookupError):
                 os.kill(found.pid, 9)
             until(lambda: not lives(found.pid))

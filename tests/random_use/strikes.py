@@ -73,8 +73,7 @@ def _killing(whom: Callable[[int], None]) -> Callable[[UsedDeck, Sequence[str]],
 
 def _kill_wrapper(deck: UsedDeck, words: Sequence[str]) -> None:
     _killing(lambda pid: os.kill(os.getsid(pid), signal.SIGKILL))(deck, words)
-    if deck.holder() is None:  # with both gone only what the driver lists, which this one does not, keeps a GPU
-        deck.shared = True
+    deck.unwrapped = True
 
 
 def _lose(deck: UsedDeck, words: Sequence[str]) -> None:
