@@ -4,7 +4,6 @@ the newest."""
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -95,7 +94,9 @@ def safe_name(task: str, *, twin: bool = False) -> str:
     fits = plain and len(raw) <= _MAX_NAME_BYTES
     if fits and not twin:
         return task
-    digest = hashlib.blake2s(raw, digest_size=5).hexdigest()
+    from hashlib import blake2s  # seldom needed, and slow to load
+
+    digest = blake2s(raw, digest_size=5).hexdigest()
     kept = raw if fits else _NOT_PLAIN.sub("_", task).encode()[: _MAX_NAME_BYTES - 11]
     return f"{kept.decode('utf-8', 'ignore')}~{digest}"
 
