@@ -324,8 +324,8 @@ class Follower:
     def _end(self, row: TaskRow) -> int:
         if not self._terminal:
             self._output.end()
-        if self._lingers == row.attempt and row.exit_code is not None:  # of its own; Ctrl-C was for what it had left
-            return row.exit_code
+        if row.state == "cancelled" and self._lingers == row.attempt and row.exit_code is not None:
+            return row.exit_code  # of its own: Ctrl-C was for what it had left
         stopped_by = self._asked.first if self._asked.handled else None
         if words := last_words(row):
             self._say(words)
