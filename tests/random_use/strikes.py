@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gpudeck.engine.adapters.processes import proc
+from gpudeck.engine.client.connection import Gone
 from tests.e2e.decks import lives, until
 
 from .deck import UsedDeck
@@ -82,8 +83,10 @@ def _lose(deck: UsedDeck, words: Sequence[str]) -> None:
     deck.box.lose(card)
 
     def noticed() -> bool:
-        said = told(deck).status
-        return not said["engine"] or all(gpu["lost"] for gpu in said["gpus"] if gpu["index"] == card)
+        with contextlib.suppress(Gone):  # it was just ending
+            said = told(deck).status
+            return not said["engine"] or all(gpu["lost"] for gpu in said["gpus"] if gpu["index"] == card)
+        return False
 
     if deck.state_dir.exists() and (deck.folder / "tasks.toml").exists():
         until(noticed)
