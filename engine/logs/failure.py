@@ -17,7 +17,7 @@ from .signs import GPU_MEMORY_HINT, HOST_MEMORY_HINT, KILLED_HINT, PORT_HINT, Si
 _MAX_DETAIL_CHARS = 200
 
 _OOM_WORDS = re.compile(r".{0,300}(?:[Oo]ut of memory|allocate memory|OutOfMemoryError|MemoryError)[.:]? ?")
-_PORT = re.compile(r"\bport:? (\d{2,5})\b")
+_PORT = re.compile(r"\bport:? `?(\d{2,5})\b")
 _WORKER_KILLED = re.compile(
     r"killed by signal: Killed|BrokenProcessPool|terminated abruptly|exited unexpectedly|SIGKILL"
 )

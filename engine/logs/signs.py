@@ -133,7 +133,7 @@ SIGNS: tuple[Sign, ...] = (
     ),
     _sign(
         "port",
-        r"EADDRINUSE|[Aa]ddress already in use|failed to listen on any local network",
+        r"EADDRINUSE|[Aa]ddress already in use|distributed communication on port|failed to listen on any local network",
         PORT_HINT,
     ),
     _sign(

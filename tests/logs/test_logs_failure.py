@@ -117,6 +117,16 @@ def test_the_counter_does_not_make_an_exception_an_oom():
     assert found(trace("ValueError: x"), oom_killed=True).reason == "exit"
 
 
+def test_a_port_that_accelerate_finds_taken_is_a_reason_of_its_own():
+    said = (
+        "ConnectionError: Tried to launch distributed communication on port `15237`, but another process is utilizing "
+        "it. Please specify a different port (such as using the `--main_process_port` flag)"
+    )
+    found = classify(["Traceback (most recent call last):", '  File "launch.py", line 244, in f', said], [],
+                     exit_code=143, signal=None)  # fmt: skip
+    assert (found.reason, found.detail) == ("port taken", "port 15237")
+
+
 def test_a_data_loader_worker_killed_for_memory_is_oom():
     text = trace("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed. ")
     assert found(text, oom_killed=True).reason == "oom"
