@@ -291,8 +291,8 @@ def _is_anothers(deck: Deck, task: Task, attempt: Attempt, work: str) -> bool:
     """The file has *work* under another name now, which had other work before: the names were given anew, and what
     this one means was not edited."""
     beside = deck.beside.get(attempt.token, ())
-    others = (other for other in deck.tasks if not (other is task or other.gone or other.name in beside))
-    return not deck.run.halted and any(other.spec.fingerprint == work for other in others)
+    same = (other for other in deck.tasks if other.spec.fingerprint == work)  # few: *beside* may be long
+    return not deck.run.halted and any(not (other is task or other.gone or other.name in beside) for other in same)
 
 
 def _times(turn: Turn, attempt: Attempt) -> tuple[float, float, float]:
