@@ -69,14 +69,16 @@ def _nearest_option(unknown: Sequence[str], parser: argparse.ArgumentParser) -> 
     from difflib import get_close_matches
 
     option, _, value = unknown[0].partition("=") if unknown else ("", "", "")
-    if option in _MEANT:
-        return f": {_MEANT[option]}"
-    known = [
-        option
+    shown = [
+        word
         for action in parser._actions  # pyright: ignore[reportPrivateUsage]
-        for option in action.option_strings
-        if option.startswith("--") and action.help != argparse.SUPPRESS
+        for word in action.option_strings
+        if action.help != argparse.SUPPRESS
     ]
+    meant = _MEANT.get(option, "")
+    if meant and (not meant.startswith("-") or meant.split()[0] in shown):
+        return f": {meant}"
+    known = [word for word in shown if word.startswith("--")]
     if near := get_close_matches(option, known, n=1, cutoff=0.75):
         return f": did you mean {near[0]}?"
     named = option.startswith("--") and "--set" in known and option[2:].replace("-", "_").isidentifier()

@@ -259,8 +259,6 @@ def meant(text: str, tasks: Iterable[Named]) -> str:
     key, equals, value = text.partition("=")
     if len(text.split()) != 1:
         return ""
-    if equals and key in KINDS:
-        return f"{key}:{value}"
     if not colon and (spelled := _as_spelled(text, seen)):
         return spelled
     if is_glob(text):
@@ -276,6 +274,8 @@ def meant(text: str, tasks: Iterable[Named]) -> str:
         return f"{text}*" if len(longer) > 1 else longer[0] if longer else nearest(text, names)
     keys = {each for task in seen for each in task.params}
     if key not in keys:
+        if key in KINDS:
+            return f"{key}:{value}"
         near = nearest(key, keys)
         return f"{near}={value}" if near else nearest(text, names)
     near = nearest(value, {task.params[key] for task in seen if key in task.params})

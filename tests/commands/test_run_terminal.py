@@ -67,11 +67,14 @@ def test_who_leaves_finds_it_as_it_was_and_what_was_shown_last(deck: Commanded) 
     until_run(deck, "sh", "succeeded")
 
 
-def test_who_sat_down_again_gets_its_exit_code(deck: Commanded) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_who_sits_down_again_gets_its_exit_code_also_where_the_engine_is_gone(deck: Commanded, *, killed: bool) -> None:
     with typed(deck, *SHELL) as terminal:
         asked(terminal, "echo re''ady", "ready")
         terminal.type("\x1c")
         assert terminal.finish() == 0
+    if killed:
+        deck.kill_engine()
     with typed(deck, "attach", "sh") as terminal:
         asked(terminal, "echo ag''ain", "again")
         terminal.type("exit 9\n")
@@ -89,18 +92,6 @@ def test_what_a_shell_leaves_in_the_background_is_told_and_ctrl_c_stops_it(deck:
         )
         terminal.type("\x03")
         assert terminal.finish() == 4
-
-
-def test_who_sits_down_while_no_engine_is_there_gets_its_exit_code_too(deck: Commanded) -> None:
-    with typed(deck, *SHELL) as terminal:
-        asked(terminal, "echo re''ady", "ready")
-        terminal.type("\x1c")
-        assert terminal.finish() == 0
-    deck.kill_engine()
-    with typed(deck, "attach", "sh") as terminal:
-        asked(terminal, "echo ag''ain", "again")
-        terminal.type("exit 6\n")
-        assert terminal.finish() == 6
 
 
 def test_who_sits_down_elsewhere_ends_the_session_of_who_sat_there_and_not_the_command(deck: Commanded) -> None:
