@@ -1,5 +1,5 @@
-"""The screen's line to a deck's engine, on the app's own loop: it is followed, asked, and brought back when it
-vanishes."""
+"""The screen's line to a deck: its engine is followed, asked, and brought back when it vanishes; where there is none,
+the deck's files tell."""
 
 from __future__ import annotations
 
@@ -9,162 +9,61 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..engine.client.connection import Connection, Gone, SaidGoodbye, result_of, silent_engine
+from ..engine.client.connection import Connection, Gone, silent_engine
 from ..engine.client.place import Place
-from ..engine.errors import DeckError, EngineUnavailableError
-from ..engine.protocol.wire import Bye, Hello, Reply, Request, ToClient, encode
+from ..engine.decks.options import Purpose
+from ..engine.errors import DeckError, EngineUnavailableError, UsageError
+from ..engine.protocol.wire import READS
 from .background import begun, in_thread
+from .connection import AsyncConnection, live_link
 from .model import Link, News
 
+if TYPE_CHECKING:
+    from .files_picture import FilesPicture
+
 LOOK_S = 1.0
-"""Between looks for an engine that somebody else starts."""
-QUIET_S = 5.0
-"""An engine that has said nothing for so long is asked for a sign of life."""
-PATIENCE_S = 5.0
-"""One that has not answered by then is said to be silent."""
-TICK_S = 1.0
-"""How often it is said for how long, then."""
-_READ_BYTES = 1 << 18
+"""Between looks at what has changed where no engine is followed."""
+_SHARE = 10
+"""A large deck takes long to read: it is read at most this part of the time."""
 _AGAIN_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """How long to wait before an engine that cannot be reached, or that did not last, is tried again."""
 _STEADY_S = 10.0
 """An engine that lived this long is not one that dies of its start."""
-
-
-class Pulse:
-    """Counts the seconds that were waited for in vain, not those of a clock: a screen that was stopped for an hour
-    itself has not waited."""
-
-    def __init__(self) -> None:
-        self._waited_s = 0.0
-        self._asked_after_s: float | None = None
-
-    @property
-    def wait_s(self) -> float:
-        """How long to wait for the next word."""
-        if self._asked_after_s is None:
-            return QUIET_S
-        return TICK_S if self.silent_s else PATIENCE_S
-
-    @property
-    def silent_s(self) -> float:
-        """For how long a question has not been answered; 0: there is nothing to worry about."""
-        unanswered_s = 0.0 if self._asked_after_s is None else self._waited_s - self._asked_after_s
-        return unanswered_s if unanswered_s >= PATIENCE_S else 0.0
-
-    def waited(self, wait_s: float) -> bool:
-        """Nothing has come for *wait_s*. True: it is to be asked now."""
-        self._waited_s += wait_s
-        if self._asked_after_s is None and self._waited_s >= QUIET_S:
-            self._asked_after_s = self._waited_s
-            return True
-        return False
-
-    def heard(self) -> bool:
-        """Anything has come. True: it had been silent."""
-        was_silent = bool(self.silent_s)
-        self._waited_s, self._asked_after_s = 0.0, None
-        return was_silent
-
-
-class AsyncConnection:
-    """A connection that the loop has taken over. It answers while `news` is listened to."""
-
-    def __init__(self, taken: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.hello, self._inbox = taken.hello, taken.inbox
-        self._reader, self._writer = reader, writer
-        self._answers: dict[int, asyncio.Future[Any]] = {}
-        """By id, of the requests that are waited for."""
-        self._last_id = 0
-
-    @classmethod
-    async def of(cls, connection: Connection) -> AsyncConnection:
-        """Of *connection* all that has come until now has been taken."""
-        return cls(connection, *await asyncio.open_unix_connection(sock=connection.socket, limit=_READ_BYTES))
-
-    async def request(self, op: str, args: dict[str, Any]) -> Any:
-        """Raises DeckError; Gone: the engine has ended."""
-        number = self._send(op, args)
-        answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        try:
-            return await answer
-        finally:
-            del self._answers[number]
-
-    def _send(self, op: str, args: dict[str, Any]) -> int:
-        self._last_id += 1
-        self._writer.write(encode(Request(id=self._last_id, op=op, args=args)))
-        return self._last_id
-
-    async def news(self) -> AsyncGenerator[Link | ToClient, None]:
-        """Until the engine is gone, which raises Gone. One that does not answer may come back, so it is waited for."""
-        live, pulse = _live(self.hello), Pulse()
-        try:
-            while True:
-                wait_s = pulse.wait_s
-                try:
-                    async with asyncio.timeout(wait_s):
-                        data = await self._reader.read(_READ_BYTES)
-                except TimeoutError:
-                    if pulse.waited(wait_s):
-                        self._send("options", {})
-                    if pulse.silent_s:
-                        yield replace(live, kind="silent", text=silent_engine(live.pid), silent_s=pulse.silent_s)
-                    continue
-                if pulse.heard():
-                    yield live
-                self._inbox.take(data)
-                while (message := self._inbox.next()) is not None:
-                    self._answer(message)
-                    yield message
-        except OSError as error:
-            raise Gone("the connection to the engine broke") from error
-        finally:
-            for answer in self._answers.values():
-                if not answer.done():
-                    answer.set_exception(Gone("the engine has ended"))
-            self._writer.close()
-
-    def _answer(self, message: ToClient) -> None:
-        """Hand an answer to who waits for it. Raises SaidGoodbye."""
-        match message:
-            case Reply():
-                waiting = self._answers.get(message.id)
-                if waiting is None or waiting.done():
-                    return
-                try:
-                    waiting.set_result(result_of(message))
-                except DeckError as error:
-                    waiting.set_exception(error)
-            case Bye():
-                raise SaidGoodbye(f"the engine has ended: {message.why}")
-            case _:
-                pass
+NO_ENGINE = "no engine runs: ctrl+r starts one"
 
 
 class DeckClient:
-    """Follows a deck's engine with `news`, and asks it meanwhile. One that has vanished is replaced; after a goodbye
-    none is started unasked, but one that another shell starts is followed."""
+    """Follows a deck with `news`, and asks meanwhile. An engine that has vanished is replaced; after a goodbye none is
+    started unasked, but one that another shell starts is followed."""
 
-    def __init__(self, place: Place, *, takeover: bool = False, said: Sequence[str] = ()) -> None:
-        """*said*: lines that were told before there was a screen, for its users, too."""
+    def __init__(
+        self, place: Place, *, takeover: bool = False, said: Sequence[str] = (), read_only: bool = False
+    ) -> None:
+        """*said*: lines that were told before there was a screen, for its users, too. *read_only*: no engine is ever
+        started, and what would change the deck is refused."""
         self._said = list(said)
         """Lines that a command would have printed beside its output."""
         self._place = replace(place, tell=self._said.append)
-        self._takeover = takeover
-        self._opening: Future[Any] | None = None
+        self._takeover, self._read_only = takeover, read_only
+        self._opening: Future[Connection | None] | None = None
         self._again = asyncio.Event()
+        self._link = Link("files" if read_only else "connecting", read_only=read_only)
+        """How the screen stands with the engine."""
+        self._vanished = False
+        """The engine that was followed last has, and is to be replaced."""
+        self._why = ""
+        """Why an engine that is there cannot be followed."""
         self._engine: AsyncConnection | None = None
+        self._files: FilesPicture | None = None
+        """None: the files have not been looked at since there was an engine."""
         self._settled = asyncio.Event()
-        """An engine can be asked, or there is none and none is being started."""
-        self._pid = 0
-        """Of the engine that is or was followed last."""
+        """It is known who answers: the engine, the files, or nobody."""
 
-    def open(self) -> Future[Any]:
-        """Reach the engine at once, before there is a loop. The result raises DeckError: why it cannot be."""
-        self._opening = begun(lambda: self._reach(vanished=False))
+    def open(self) -> Future[Connection | None]:
+        """See what there is at once, before there is a loop. The result raises DeckError: why nothing can be shown."""
+        self._opening = begun(self._first_look if self._read_only else self._start)
         return self._opening
 
     def reconnect(self) -> None:
@@ -173,68 +72,94 @@ class DeckClient:
 
     async def request(self, op: str, /, **args: Any) -> Any:
         """Waits while an engine is started in the place of one that has vanished. Raises DeckError."""
+        if self._read_only and op not in READS:
+            raise UsageError(f"read-only: {op} would change the deck")
         for last in (False, True):
             await self._settled.wait()
             if self._engine is None:
-                raise EngineUnavailableError("no engine runs: ctrl+r starts one")
+                break
             try:
                 return await self._engine.request(op, args)
             except Gone:
                 if last:
                     raise
-        raise AssertionError("the second attempt returns")
+        if self._files is None or op not in READS:
+            raise EngineUnavailableError(NO_ENGINE)
+        return await self._files.answer(op, args)
 
     def silence(self) -> str:
         """What to say while an answer does not come."""
-        engine = self._engine
-        return "the next engine takes long to start" if engine is None else silent_engine(engine.hello.pid)
+        if self._engine is not None:
+            return silent_engine(self._engine.hello.pid)
+        starting = self._link.kind == "restarting"
+        return "the next engine takes long to start" if starting else "the deck's files take long to read"
 
     async def news(self) -> AsyncGenerator[News, None]:
         """For one listener, without end."""
-        opening: Awaitable[Connection] = _result(self._opening or self.open())
-        vanished, failures = False, 0
+        seeing: Awaitable[Connection | None] = _result(self._opening or self.open())
+        failures = 0
         while True:
             began = time.monotonic()
             try:
-                async for each in self._follow(await opening):
-                    yield each
+                if (found := await seeing) is not None:
+                    async for each in self._follow(found):
+                        yield each
             except DeckError as error:
-                link = self._ended(error)
-                if self._engine is not None:
-                    vanished = link.kind == "restarting"
-                self._ask(None, comes=link.kind == "restarting")
-                yield link
+                yield self._ended(error)
                 for line in self._lines():
                     yield line
-            failures = 0 if time.monotonic() - began > _STEADY_S else failures + 1
-            after_s = _AGAIN_S[min(failures, len(_AGAIN_S)) - 1] if failures else 0.0
-            opening = self._next(vanished=vanished, after_s=after_s)
+            failures = failures + 1 if self._vanished and time.monotonic() - began <= _STEADY_S else 0
+            began = time.monotonic()
+            if self._link.kind != "restarting":
+                async for each in self._from_files():
+                    yield each
+            looked_s = time.monotonic() - began
+            again_s = _AGAIN_S[min(failures, len(_AGAIN_S)) - 1] if failures else 0.0
+            await self._wait(again_s if self._vanished else max(LOOK_S, _SHARE * looked_s))
+            starts = not self._read_only and (self._vanished or self._again.is_set())
+            self._again.clear()
+            seeing = in_thread(self._start if starts else self._look)
 
     async def _follow(self, connection: Connection) -> AsyncGenerator[News, None]:
         """Until the engine is gone, which raises Gone."""
-        self._pid = connection.hello.pid
-        yield _live(connection.hello)
+        self._link, self._files = replace(live_link(connection.hello), read_only=self._read_only), None
+        yield self._link
         for each in (*connection.kept, *self._lines()):  # at once: the first picture is drawn with it
             yield each
-        engine = await AsyncConnection.of(connection)
-        self._ask(engine)
-        async for each in engine.news():
-            yield each
+        self._engine = await AsyncConnection.of(connection)
+        self._settled.set()
+        async for news in self._engine.news():
+            yield replace(news, read_only=self._read_only) if isinstance(news, Link) else news
 
     def _ended(self, error: DeckError) -> Link:
-        """How the screen stands with an engine that has gone, or that has not been reached."""
-        if self._engine is None or not isinstance(error, Gone):
-            return Link("failed", str(error))
-        hello = self._engine.hello
+        """An engine has gone, or has not been reached: how the screen stands now."""
+        engine, self._engine = self._engine, None
+        self._settled.clear()
+        self._link = self._link_without(engine, error)
+        if engine is not None:
+            self._vanished = self._link.kind == "restarting"
+        return self._link
+
+    def _link_without(self, engine: AsyncConnection | None, error: DeckError) -> Link:
+        if engine is None or not isinstance(error, Gone):
+            return Link("failed", str(error), 0 if engine is None else engine.hello.pid, read_only=self._read_only)
+        hello = engine.hello
+        if self._read_only:  # why there is none is told with what the files tell
+            return Link("files", pid=hello.pid if error.goodbye else 0, read_only=True)
         return Link("over" if error.goodbye else "restarting", str(error), hello.pid, hello.version, hello.host)
 
-    def _ask(self, engine: AsyncConnection | None, *, comes: bool = False) -> None:
-        """From now on this one, or nobody; *comes*: until another one is there, for which requests wait."""
-        self._engine = engine
-        if comes:
-            self._settled.clear()
-        else:
-            self._settled.set()
+    async def _from_files(self) -> AsyncGenerator[News, None]:
+        """What they tell, where that is not what they told last."""
+        link, why = self._link, self._why or self._link.text
+        try:
+            files = await in_thread(lambda: self._read_files(why))
+            if files is not None:
+                async for each in files.news(link):
+                    self._settled.set()
+                    yield each
+        except DeckError as error:
+            yield replace(link, kind="failed", text=str(error))
+        self._settled.set()
 
     def _lines(self) -> list[str]:
         """What has been said since."""
@@ -242,52 +167,65 @@ class DeckClient:
         del self._said[: len(said)]
         return said
 
-    async def _next(self, *, vanished: bool, after_s: float) -> Connection:
-        """Another engine: for one that has vanished it is started *after_s*; else it is the user who wants one, or
-        somebody has started it elsewhere. Raises DeckError."""
-        if vanished:
-            await self._wait(after_s)
-        while not vanished and not self._again.is_set():
-            if (found := await in_thread(self._other)) is not None:
-                return found
-            await self._wait(LOOK_S)
-        self._again.clear()
-        return await in_thread(lambda: self._reach(vanished=vanished))
-
     async def _wait(self, most_s: float) -> None:
         """Until then, or until the user wants an engine now."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most_s):
                 await self._again.wait()
 
-    def _reach(self, *, vanished: bool) -> Connection:
-        """Blocks. The deck's engine, started where none runs, with its picture on the way. Raises DeckError."""
+    # -- these block, each in a thread of its own ---------------------------------------------------------------------
+
+    def _start(self) -> Connection:
+        """The deck's engine, started where none runs, with its picture on the way. Raises DeckError."""
+        vanished = self._vanished
+        purpose: Purpose = "resume" if vanished else "look"
         takeover = self._takeover and not vanished
-        purpose = "resume" if vanished else "look"
         connection = self._place.start(purpose, takeover=takeover, quiet=not vanished, change=not vanished)
         connection.watch()
         return connection
 
-    def _other(self) -> Connection | None:
-        """Blocks. An engine that runs; None: there is none, it ends just now, is frozen, or runs with other options."""
-        with contextlib.suppress(DeckError):
-            connection = replace(self._place, tell=_nothing).attach()
-            if connection is not None and connection.hello.pid != self._pid:
-                connection.watch()
-                return connection
-            if connection is not None:  # it has said goodbye, and is not gone yet
-                connection.close()
-        return None
+    def _first_look(self) -> Connection | None:
+        """Raises DeckError where there is nothing to look at."""
+        try:
+            found = self._attached()
+        except EngineUnavailableError as error:
+            found, self._why = None, str(error)
+        if found is None:
+            self._read_files(self._why)
+        return found
+
+    def _look(self) -> Connection | None:
+        """An engine that runs."""
+        self._why = ""
+        try:
+            return self._attached()
+        except DeckError as error:
+            self._why = str(error)
+            return None
+
+    def _attached(self) -> Connection | None:
+        """An engine that runs; None: there is none, or it ends just now. Raises DeckError: why it cannot be asked."""
+        told: list[str] = []
+        connection = replace(self._place, tell=told.append).attach()
+        if connection is None:
+            return None
+        if connection.hello.pid == self._link.pid:  # it has said goodbye, and is not gone yet
+            connection.close()
+            return None
+        self._said += told
+        connection.watch()
+        return connection
+
+    def _read_files(self, why: str) -> FilesPicture | None:
+        """None: they tell what they did. *why*: see `FilesPicture`. Raises DeckError."""
+        from .files_picture import FilesPicture  # which brings half the engine with it
+
+        files = self._files or FilesPicture(self._place)
+        changed = files.look(why)
+        self._files = files
+        return files if changed else None
 
 
-async def _result(future: Future[Connection]) -> Connection:
+async def _result(future: Future[Connection | None]) -> Connection | None:
     """At once where it is there."""
     return future.result() if future.done() else await asyncio.wrap_future(future)
-
-
-def _live(hello: Hello) -> Link:
-    return Link("live", pid=hello.pid, version=hello.version, host=hello.host)
-
-
-def _nothing(_: str) -> None:
-    """Who looks every second says nothing beside."""

@@ -21,6 +21,7 @@ from .acting import doing
 from .acting.actions import BY_ID
 from .acting.choice import Choice
 from .acting.doing import Doing, OtherValues, Question, Refusal, Request
+from .client import NO_ENGINE
 from .drawing.format import clean
 from .logs.source import LogSource
 from .model import DeckModel, News
@@ -287,11 +288,13 @@ class DeckApp(App[str]):
                 self._retry_with(names, typed)
 
     def refuses(self) -> bool:
-        """Nothing is done from a screen that only looks; that is said."""
-        read_only = self.deck.link.read_only
-        if read_only:
+        """Nothing is done from a screen that only looks, and where nobody does it; that is said."""
+        link = self.deck.link
+        if link.read_only:
             self.tell(READ_ONLY, kind="read-only")
-        return read_only
+        elif link.without_engine:
+            self.tell(NO_ENGINE, error=True, kind="no engine")
+        return link.read_only or link.without_engine
 
     def _question(self, what: Question) -> None:
         """One at a time: what is asked for behind it is not what its reader sees."""

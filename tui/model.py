@@ -18,8 +18,8 @@ class Link:
 
     kind: LinkKind
     """connecting: none has answered yet; silent: it is there and does not answer; restarting: it vanished, the next one
-    is being started; over: it said goodbye; failed: it cannot be reached or started, `text` says why; files: no engine
-    is asked, the deck's files tell."""
+    is being started; over: it said goodbye; failed: it cannot be reached or started; files: this screen starts none.
+    `text` says why, a line each; of the last three the deck's files tell what is shown."""
     text: str = ""
     pid: int = 0
     version: str = ""
@@ -34,6 +34,11 @@ class Link:
     @property
     def live(self) -> bool:
         return self.kind == "live"
+
+    @property
+    def without_engine(self) -> bool:
+        """Nobody does what is asked for, and none is being started."""
+        return self.kind in ("over", "failed", "files")
 
 
 News = Link | ToClient | str

@@ -45,13 +45,9 @@ def open_screen(command: Command) -> int:
             place.refuse_missing(command.file)
         except UsageError as error:
             raise or_read_only(error, place) from None
-    if read_only:
-        from .read_only import ReadOnlyClient  # which brings half the engine with it
-
-        client: DeckClient = ReadOnlyClient(place)
-    else:
-        unasked = place.hints.queue and not Hints.of(command).queue
-        client = DeckClient(place, takeover=command.flag("takeover"), said=(NO_FILE,) if unasked else ())
+    unasked = not read_only and place.hints.queue and not Hints.of(command).queue
+    said = (NO_FILE,) if unasked else ()
+    client = DeckClient(place, takeover=command.flag("takeover"), said=said, read_only=read_only)
     opening = client.open()
     from .settings import load  # the engine is being reached meanwhile
     from .terminal import Terminal

@@ -13,6 +13,7 @@ from ..engine.client.place import Place
 from ..engine.command import Command
 from ..engine.errors import UsageError
 from ..engine.web_address import LOOPBACK, listen, tell
+from .client import DeckClient
 
 _VALUED = ("--port", "--host")
 _DROPPED = ("--web", "--takeover")
@@ -55,13 +56,9 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
 
 def _reach(place: Place, command: Command) -> None:
     """Raises DeckError where a tab could show nothing."""
-    if command.flag("read_only"):
-        from .read_only import refuse_unreadable
-
-        refuse_unreadable(place)
-    else:
-        with place.start(takeover=command.flag("takeover"), change=True):
-            pass
+    client = DeckClient(place, takeover=command.flag("takeover"), read_only=command.flag("read_only"))
+    if (found := client.open().result()) is not None:
+        found.close()
 
 
 def screen_command(arguments: Sequence[str]) -> str:

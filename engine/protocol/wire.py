@@ -50,6 +50,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     args: dict[str, Any] = {}
 
 
+READS = frozenset({"show", "timeline", "graph", "errors"})
+"""Requests that change nothing and that a deck's files can answer, too."""
+
+
 class Reply(msgspec.Struct, frozen=True, tag="reply", kw_only=True):
     id: int
     ok: bool

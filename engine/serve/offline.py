@@ -1,4 +1,4 @@
-"""What an engine tells of a deck, told from its files where none runs: to commands, and to a screen that only looks."""
+"""What an engine tells of a deck, told from its files where none runs: to commands, and to a screen."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class OfflineLook:
     def cluster(self) -> Cluster | None:
         return None
 
-    def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
+    def rows(self, selectors: Sequence[str] = ()) -> list[TaskRow]:
         return [self._row(task) for task in tasks_meant(self.deck, selectors)]
 
     def _row(self, task: Task) -> TaskRow:
@@ -293,8 +293,6 @@ def tasks_meant(offline: OfflineDeck, selectors: Sequence[str]) -> list[Task]:
 
 
 _AT_ONCE = 256
-READS = frozenset({"show", "timeline", "graph", "errors"})
-"""Requests that change nothing."""
 
 
 class OfflineScreen(OfflineLook):
@@ -306,6 +304,7 @@ class OfflineScreen(OfflineLook):
         self._state = find_state(place.path, place.options)
         self._stamps = self._stamped()
         super().__init__(open_offline(place.path, place.options, place.environ), place.path)
+        self._standings = self._standing()
 
     @property
     def as_of(self) -> float:
@@ -327,9 +326,13 @@ class OfflineScreen(OfflineLook):
         return told
 
     def outdated(self) -> bool:
-        """Whether anything that is shown may be other by now. Reads no file but the task file of a deck that was never
-        started. Raises DeckError."""
-        return self._stamped() != self._stamps
+        """Whether anything that is shown may be other by now. Reads small files of what is under way, and the task file
+        of a deck that was never started. Raises DeckError."""
+        return self._stamped() != self._stamps or self._standing() != self._standings
+
+    def _standing(self) -> Sequence[Standing]:
+        """Of what is under way: what is killed with the process that watches it leaves no trace in files."""
+        return [self.deck.standing(token) for token in self.deck.deck.active]
 
     def _stamped(self) -> Sequence[object]:
         state = self._state or find_state(self._place.path, self._place.options)
@@ -343,12 +346,6 @@ class OfflineScreen(OfflineLook):
         used = sorted((index, uuid) for uuid, index in self.deck.index_of.items() if uuid not in known)
         unread = (GpuRow(index=at, uuid=uuid, note="no engine reads it", note_kind="unread") for at, uuid in used)
         return (*ours, *unread)
-
-    def rows(self, selectors: Sequence[str] = ()) -> list[TaskRow]:
-        active = {task.index for task in self.deck.deck.active.values()}
-        quiet = {"reason": ""}  # what is said of these is no reason of an attempt before
-        rows = super().rows(selectors)
-        return [msgspec.structs.replace(row, **quiet) if row.index in active else row for row in rows]
 
     def metrics(self, known: Container[tuple[str, int]]) -> Iterator[list[LastProgress]]:
         """What the newest attempts of tasks reported last, some tasks at a time. Reads a small file for each (task,

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gpudeck.engine.errors import UsageError
@@ -50,6 +51,18 @@ def test_a_task_that_ends_while_no_engine_runs_makes_it_outdated(tmp_path: Path)
         gate.let(1)
         until(screen.outdated)
         until(lambda: [row.started is None for row in look(deck).rows()] == [True])
+
+
+def test_a_task_that_is_killed_with_what_watches_it_makes_it_outdated(tmp_path: Path) -> None:
+    with deck_in(tmp_path) as deck:
+        deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "sleep 1000"\n')
+        engine = deck.start()
+        watcher = psutil.Process(engine.event("task_started", task="t")["pid"])
+        engine.kill()
+        screen = look(deck)
+        for each in (watcher, *watcher.children(recursive=True)):
+            each.kill()
+        until(screen.outdated)
 
 
 def test_an_edited_task_file_makes_it_outdated(deck: Deck) -> None:

@@ -15,8 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from gpudeck.engine.errors import DeckError, EngineUnavailableError, UsageError
-from gpudeck.engine.protocol.wire import DeckHead, GpuRow, TaskRow
-from gpudeck.engine.serve.offline import READS
+from gpudeck.engine.protocol.wire import READS, DeckHead, GpuRow, TaskRow
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.deck_app import Clocks
 from gpudeck.tui.model import Link, News

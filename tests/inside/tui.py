@@ -15,7 +15,7 @@ from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
 from gpudeck.engine.protocol.alike import groups_of
 from gpudeck.engine.results.overlay import Member
 from gpudeck.engine.text import command_text
-from gpudeck.tui import client, pages, read_only
+from gpudeck.tui import client, connection, pages
 from gpudeck.tui import curve_reader as curves_reader
 from gpudeck.tui.acting import doing
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys
@@ -23,7 +23,8 @@ from gpudeck.tui.acting.choice import Choice
 from gpudeck.tui.acting.doing import Doing, Option, Question, Refusal, Request
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.background import in_thread, lines_from
-from gpudeck.tui.client import PATIENCE_S, QUIET_S, TICK_S, DeckClient, Pulse
+from gpudeck.tui.client import DeckClient
+from gpudeck.tui.connection import PATIENCE_S, QUIET_S, TICK_S, Pulse
 from gpudeck.tui.curve_reader import ALIKE, sampled
 from gpudeck.tui.curves import MARKS, area, chart, plot
 from gpudeck.tui.deck_app import MOST, Toast, Toasts, but_not, came_to_nothing, outcome

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
+from gpudeck.tui.client import DeckClient
 from gpudeck.tui.open_screen import app_on
-from gpudeck.tui.read_only import ReadOnlyClient
 from gpudeck.tui.settings import Config
 from tests.e2e.decks import GPUDECK
 from tests.fakes import forked
@@ -63,7 +63,7 @@ def kept(deck: LiveDeck) -> dict[str, dict[str, tuple[int, int, str]]]:
 async def looking_at(deck: LiveDeck, *, size: tuple[int, int] = (120, 40)) -> AsyncGenerator[ScreenRig]:
     """The read-only screen over *deck*, whole."""
     place = Place.of(Command("deck", file=deck.path))
-    app = app_on(place, ReadOnlyClient(place), config=Config())
+    app = app_on(place, DeckClient(place, read_only=True), config=Config())
     async with app.run_test(size=size, notifications=True) as pilot:
         rig = ScreenRig(app, pilot, deck)
         deadline = time.monotonic() + DEADLINE_S

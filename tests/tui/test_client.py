@@ -102,7 +102,7 @@ async def test_an_engine_that_is_stopped_stays_stopped_until_it_is_wanted_again(
         async with following(deck) as follower:
             await stop(deck, follower)
             with pytest.raises(EngineUnavailableError, match=r"no engine runs: ctrl\+r starts one"):
-                await follower.client.request("show", tasks=["train-0"])
+                await follower.client.request("cancel", tasks=["train-0"])
             follower.client.reconnect()
             await follower.until(lambda: follower.model.link.live)
             await follower.until_running(2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.screen_rig import over
-from tests.inside.tui import PATIENCE_S, QUIET_S, TICK_S, Pulse, client
+from tests.inside.tui import PATIENCE_S, QUIET_S, TICK_S, Pulse, connection
 
 DECK = """
 [deck]
@@ -54,7 +54,7 @@ async def test_a_frozen_engine_is_told_of_and_one_that_goes_on_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("QUIET_S", "PATIENCE_S", "TICK_S"):
-        monkeypatch.setattr(client, name, 0.5)
+        monkeypatch.setattr(connection, name, 0.5)
 
     async with over(tmp_path, DECK, {"long": "running"})() as rig:
         engine = rig.deck.holder()

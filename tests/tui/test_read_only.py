@@ -12,7 +12,7 @@ from tests.fakes.live_deck import LiveDeck, live_deck
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import NOW_S, snapshot_of, whole
-from tests.inside.tui import Choice, Link, TaskTable, read_only, stat
+from tests.inside.tui import Choice, Link, TaskTable, client, stat
 from tests.tui.read_only_rig import MIXED, finish, kept, looking_at
 
 FAILED, RUNNING, QUEUED = "train-sym-0.5", "train-asym-0.125", "train-both-0.625"
@@ -31,7 +31,7 @@ metrics.acc = { regex = 'acc=([0-9.]+)' }
 @pytest.fixture(autouse=True)
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the files have changed."""
-    monkeypatch.setattr(read_only, "_LOOK_S", 0.1)
+    monkeypatch.setattr(client, "LOOK_S", 0.1)
 
 
 @pytest.fixture

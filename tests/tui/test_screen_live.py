@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.fakes.screen_rig import OnDeck, ScreenRig, over
-from tests.inside.tui import Choice, Dashboard, proc
+from tests.inside.tui import Choice, Dashboard, client, proc
 
 DECK = """
 [deck]
@@ -97,6 +98,31 @@ async def test_a_shows_the_plan_and_an_answer_applies_it(tmp_path: Path) -> None
         await rig.press("e")
         await rig.until_state("more-2", "succeeded", "cached")
         assert rig.row("fine").attempt == 1
+
+
+async def test_an_engine_that_another_shell_stops_leaves_the_screen_to_the_files(
+    on_deck: OnDeck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "LOOK_S", 0.1)
+    async with on_deck() as rig:
+        pid = rig.row("long").pid
+        with rig.deck.client() as other:
+            other.request("stop")
+        await rig.until_seen("^r starts it")
+        await rig.until(lambda: "runs on without an engine" in rig.row("long").reason, "the files tell")
+
+        psutil.Process(pid).children()[0].kill()
+        await rig.until(lambda: "takes its result in" in rig.row("long").reason, "its end is seen")
+        await rig.press("g", "d")
+        await rig.until_seen("sh run.sh long")
+        await rig.press("escape", "l")
+        await rig.until_seen("this is long")
+        await rig.press("escape", "Q")
+        await rig.until_seen("no engine runs: ctrl+r starts one")
+        assert not isinstance(rig.app.screen, Choice)
+
+        await rig.press("ctrl+r")
+        await rig.until_state("long", "failed")
 
 
 async def test_q_leaves_and_stops_nothing(on_deck: OnDeck) -> None:

@@ -88,6 +88,12 @@ def test_what_is_wrong_with_the_engine_is_a_note(kind: LinkKind, tone: str) -> N
     assert (note.text, note.tone) == ("the engine (pid 4711) is gone", tone)
 
 
+def test_after_a_goodbye_the_key_that_starts_an_engine_stands_beside_its_words_and_what_files_tell_below() -> None:
+    deck = deck_with()
+    deck.link = Link("over", "the engine has ended: stopped\ntasks.toml is broken")
+    assert texts(deck)[2:] == ["▎ the engine has ended: stopped; ^r starts it", "▎ tasks.toml is broken"]
+
+
 def test_a_silent_engine_is_told_of_with_for_how_long_and_what_helps() -> None:
     deck = deck_with()
     deck.link = Link("silent", "engine 7 does not answer (state T): `kill -CONT 7` lets it go on", silent_s=12.0)
@@ -157,12 +163,6 @@ def test_80_columns_tell_why_a_task_file_cannot_be_used() -> None:
 def test_a_paused_deck_promises_no_end() -> None:
     assert any("left" in text for text in texts(deck_with(eta_s=50.0), 120))
     assert not any("left" in text for text in texts(deck_with(paused="paused", eta_s=50.0), 120))
-
-
-def test_without_an_engine_no_time_is_left() -> None:
-    deck = deck_with(eta_s=50.0)
-    deck.link = Link("over")
-    assert not any("left" in text for text in texts(deck, 120))
 
 
 def test_tasks_that_nobody_has_measured_make_the_time_left_a_lower_bound() -> None:

@@ -49,7 +49,7 @@ def heading(deck: DeckModel, width: int, now_s: float, *, notes: int = 3) -> lis
         return [[("gpudeck", "strong"), _link_piece(deck, now_s, _APART)], *_told_in_full(deck, width)]
     return [
         _first(deck, head, width, now_s),
-        _second(head, width, now_s, over=deck.link.kind == "over"),
+        _second(head, width, now_s),
         *_noted(deck, width, notes),
     ]
 
@@ -120,8 +120,8 @@ def _link_piece(deck: DeckModel, now_s: float, apart: str = "") -> Piece:
 # -- how far it is ----------------------------------------------------------------------------------------------------
 
 
-def _second(head: DeckHead, width: int, now_s: float, *, over: bool) -> Line:
-    """A slim bar, and what it comes to. *over*: no engine brings it further."""
+def _second(head: DeckHead, width: int, now_s: float) -> Line:
+    """A slim bar, and what it comes to."""
     counts = head.counts
     total = max(1, counts.total)
     ended = counts.succeeded + counts.cached
@@ -129,7 +129,7 @@ def _second(head: DeckHead, width: int, now_s: float, *, over: bool) -> Line:
     if head.slots:
         what = "submitted" if head.backend == "slurm" else "slots"
         words.append(f"{what} {head.used_slots}/{head.slots}")
-    if head.eta_s is not None and not (head.ended or head.paused or over):
+    if head.eta_s is not None and not (head.ended or head.paused):
         if head.unmeasured:
             words.append(f"at least {about(head.eta_s)} left")
             words.append(f"{plural(head.unmeasured, 'task')} not measured yet")
@@ -219,15 +219,16 @@ def _about_link(link: Link) -> list[Note]:
     match link.kind:
         case "connecting" | "live":
             return []
-        case "files":
-            return [Note(clean(line), "warn") for line in link.text.splitlines()]
         case "restarting":
             return [Note(clean(link.text), "warn")] if link.text else []
         case "silent":
             return [Note(clean(link.text), "bad")]
-        case "over" | "failed":
-            again = f"; {_key('reconnect')} {'looks again' if link.read_only else 'starts it'}"
-            return [Note(clean(link.text), "bad", again)] if link.text else []
+        case "files" | "over" | "failed":
+            told = [Note(clean(line), "warn") for line in link.text.splitlines()]
+            if told and link.kind != "files":
+                again = f"; {_key('reconnect')} {'looks again' if link.read_only else 'starts it'}"
+                told[0] = told[0]._replace(tone="bad", remedy=again)
+            return told
 
 
 def _key(action: str) -> str:
