@@ -18,7 +18,7 @@ from ..engine.errors import DeckError, EngineUnavailableError, UsageError
 from ..engine.protocol.wire import READS
 from .background import begun, in_thread
 from .connection import AsyncConnection, live_link
-from .model import Link, News
+from .model import NO_ENGINE, Link, News
 
 if TYPE_CHECKING:
     from .files_picture import FilesPicture
@@ -31,7 +31,6 @@ _AGAIN_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """How long to wait before an engine that cannot be reached, or that did not last, is tried again."""
 _STEADY_S = 10.0
 """An engine that lived this long is not one that dies of its start."""
-NO_ENGINE = "no engine runs: ctrl+r starts one"
 
 
 class DeckClient:

@@ -21,10 +21,9 @@ from .acting import doing
 from .acting.actions import BY_ID
 from .acting.choice import Choice
 from .acting.doing import Doing, OtherValues, Question, Refusal, Request
-from .client import NO_ENGINE
 from .drawing.format import clean
 from .logs.source import LogSource
-from .model import DeckModel, News
+from .model import NO_ENGINE, DeckModel, News
 from .settings import Config
 from .widgets.deck_header import is_full
 from .widgets.values_form import ValuesForm

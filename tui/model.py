@@ -9,6 +9,8 @@ from typing import Literal
 from ..engine.protocol.picture import Picture, folded
 from ..engine.protocol.wire import Cluster, DeckHead, Delta, GpuRow, TaskRow, Tasks, ToClient
 
+NO_ENGINE = "no engine runs: ctrl+r starts one"
+
 LinkKind = Literal["connecting", "live", "silent", "restarting", "over", "failed", "files"]
 
 
