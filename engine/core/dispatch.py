@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from itertools import islice
 
 from . import events as e
 from . import inputs as i
@@ -16,6 +17,8 @@ from .reserve import Reservation
 from .schedule import Choice, Placement, pick
 from .turn import Turn
 
+AT_ONCE = 1_000
+"""So many tasks at most get their place in one turn: nothing else waits for all of a large deck."""
 LOOK_PATIENCE_S = 2.0
 """Outputs on a file server that does not answer keep other tasks from starting no longer than this."""
 LONGEST_TRUST_S = 600.0
@@ -25,7 +28,7 @@ LONGEST_TRUST_S = 600.0
 def arrive(turn: Turn) -> None:
     deck = turn.deck
     looked: list[str] = []
-    for task in arrivals(deck):
+    for task in islice(arrivals(deck), AT_ONCE):
         if doing(deck, task) is not None:
             deck.held_for_work[task.index] = None
             continue

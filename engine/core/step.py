@@ -254,6 +254,9 @@ def settle(turn: Turn) -> None:
         if deck.run.ended:
             return
         arrive(turn)
+        if deck.arrivals:  # which one is first is known once all have their place
+            deck.wake(turn.at, "plan")
+            return
         if deck.dirty:  # what is cached opens gates, too
             continue
         looks = bool(deck.checking) and turn.at < deck.looked_until

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import spec, world
 
+from gpudeck.engine.core import dispatch
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.simulate import simulate
 from tests.rigs.invariants import violations
@@ -22,6 +23,19 @@ def test_a_gate_that_shuts_and_opens_again_leaves_all_behind_it_waiting() -> Non
     found.give(i.Verb("retry", ("first",)))
     assert violations(found.deck) == []
     assert sum(phase == "waiting" for phase in found.phases().values()) >= 990
+
+
+def test_what_comes_in_portions_starts_once_all_has_come_the_most_urgent_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatch, "AT_ONCE", 2)
+    found = world(*[spec(f"a{index}") for index in range(5)], spec("urgent", priority=1), begin=False)
+    found.begin(settle=False)
+    for _ in range(2):
+        assert not found.launched
+        assert found.deck.next_deadline() == found.now
+        found.step()
+    assert [launch.task for launch in found.launched] == ["urgent"]
 
 
 def test_verbs_on_many_tasks_keep_their_order() -> None:
