@@ -74,7 +74,8 @@ def _end(deck: UsedDeck) -> None:
     for gate in deck.task_gates.values():
         gate.let(50)
     until(lambda: deck.run_command("start").code == 0)
-    for words in ("unpause", "apply -y", "gpus enable 0 1 2", "release t* -y"):
+    enable = [f"gpus enable {card}" for card in range(CARDS)]  # each: a deck may have been given some of them
+    for words in ("unpause", "apply -y", *enable, "release t* -y"):
         acts.do(deck, ("command", *words.split()))
     if unproven := [name for name, row in told(deck).rows.items() if books.is_unproven(row)]:
         acts.do(deck, ("command", "cancel", *unproven, "-y"))
