@@ -156,7 +156,7 @@ class DeckClient:
                 async for each in files.news(link):
                     self._settled.set()
                     yield each
-        except DeckError as error:
+        except (DeckError, OSError) as error:
             yield replace(link, kind="failed", text=str(error))
         self._settled.set()
 

@@ -56,8 +56,9 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
 
 def _reach(place: Place, command: Command) -> None:
     """Raises DeckError where a tab could show nothing."""
-    client = DeckClient(place, takeover=command.flag("takeover"), read_only=command.flag("read_only"))
-    if (found := client.open().result()) is not None:
+    if not command.flag("read_only"):
+        place.start(takeover=command.flag("takeover"), change=True).close()
+    elif (found := DeckClient(place, read_only=True).open().result()) is not None:
         found.close()
 
 
