@@ -17,7 +17,7 @@ from ...engine.live.add import Added
 from ...engine.live.entry_like import table_lines
 from ...engine.taking import take_places
 from ...engine.taskfile.options import RunOptions
-from ...engine.text import field_text
+from ...engine.text import field_text, plural
 from .screen import print_json
 
 
@@ -54,7 +54,10 @@ def run(command: Command) -> int:
     added = add_to_file(place, additions)
     _tell(added, as_json=command.flag("json"))
     if command.flag("start"):
+        left = _left_waiting(place, added)
         start_added(place, added, added.names if command.flag("now") else ())
+        if left:
+            place.say(f"the file has {plural(left, 'other new task')}: `gpudeck start` takes up all of it")
         return 0
     nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
     chosen, paused = _what_bars(place, added)
@@ -102,6 +105,15 @@ def _tell(added: Added, *, as_json: bool) -> None:
         return
     for name in added.names:
         print(field_text(name))
+
+
+def _left_waiting(place: Place, added: Added) -> int:
+    """Tasks that have come into the file since the run ended, and that nobody has asked for."""
+    if find_state(place.path, place.options) is None:
+        return 0
+    from ...engine.serve.offline import offline_look
+
+    return len(set(offline_look(place, quiet=True).never_ran).difference(added.names))
 
 
 def _what_bars(place: Place, added: Added) -> tuple[RunOptions, str]:

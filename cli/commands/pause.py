@@ -25,7 +25,7 @@ def run(command: Command) -> int:
 
         offline = offline_look(place, quiet=True)
     if offline is not None and command.verb == "pause" and not offline.deck.unfinished:
-        idle = "no engine runs this deck and no run is under way: nothing starts"
+        idle = "no engine runs this deck and no run is under way: there is nothing to pause"
         tell(command, idle, **alone)
         return 0
     begun = offline is None or offline.has_begun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -26,6 +27,7 @@ from ...engine.protocol.wire import TaskRow
 from ...engine.runs.engines import MOST_LOST, TELL_S, WAITS, Asked, Engines, Wait
 from ...engine.runs.wanted import Wanted, wanted_of
 from ...engine.taking import take_places
+from ...engine.taskfile.find import find_task_file
 from ...engine.taskfile.placeholders import escaped
 from ...engine.text import field_text
 from .logs import LogFeed, PrintedLog, Printer, Sink
@@ -135,8 +137,18 @@ def on_terminal(wanted: Wanted, state: str) -> Wanted:
 
 def _no_gpu(name: str, wanted: object) -> str:
     """*wanted*: so many GPUs as `run` can simulate for it."""
-    simulates = f"; `--gpus sim:{wanted}` simulates GPUs for it" if wanted else ""
-    return f"no NVIDIA GPU on this box: {name} runs on the CPU{simulates}"
+    text = f"no NVIDIA GPU on this box: {name} runs on the CPU"
+    if not wanted:
+        return text
+    if _deck_here():
+        return f"{text}; `gpudeck add --next -- COMMAND` gives it the next slot of the deck here"
+    return f"{text}; `--gpus sim:{wanted}` simulates GPUs for it"
+
+
+def _deck_here() -> bool:
+    with contextlib.suppress(UsageError):
+        return os.path.isfile(find_task_file(None, os.environ, os.getcwd()))
+    return False
 
 
 TIMED_OUT = 124
@@ -248,6 +260,8 @@ class Follower:
             self._writes.close()
 
     def _where(self) -> str:
+        if not self._attempt:
+            return f"`gpudeck start --queue` goes on with what waits, {self._name} too"
         return f"`gpudeck logs --queue {self._name} -f` shows how {self._name} goes on"
 
     def _follow(self, connection: Connection) -> int:

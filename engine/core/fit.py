@@ -164,7 +164,9 @@ def _all(deck: Deck, only: frozenset[str]) -> int:
 def ended_in_words(deck: Deck) -> str:
     if deck.run.halted:
         return f"the run was halted by {deck.run.halted} and has ended: `gpudeck unpause` goes on with what waits"
-    return "the run has ended" if deck.run.number else "the deck has not been started yet"
+    if not deck.run.number:
+        return "the deck has not been started yet"
+    return "the run has ended: `gpudeck start` begins the next one"
 
 
 def starts_barred(deck: Deck, at: float) -> Obstacle | None:

@@ -94,6 +94,17 @@ def test_a_task_like_another_with_another_value(tmp_path: Path) -> None:
     assert commands == [f"echo {rate} >> ran" for rate in ("0.50", "1e-4", "0.7")]
 
 
+def test_after_a_run_has_ended_start_runs_what_was_added_and_tells_what_else_is_new(deck: Commanded) -> None:
+    deck.write('[deck]\ngpus = "none"\n[[task]]\nname = "old"\ncommand = "true"\n')
+    assert deck.command("--headless").code == 0
+    assert deck.command("add", "--name", "early", "--", "true").code == 0
+    done = deck.command("add", "-s", "--name", "late", "--", "true")
+    assert "the file has 1 other new task: `gpudeck start` takes up all of it" in done.err
+    deck.until_state("late", "succeeded")
+    assert deck.rows()["early"]["state"] == "waiting"
+    assert "`gpudeck start` begins the next one" in deck.command("explain", "early").out
+
+
 def test_a_command_runs_where_it_was_typed(deck: Commanded) -> None:
     deck.write(FILE)
     (deck.folder / "sub").mkdir()

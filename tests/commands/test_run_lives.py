@@ -171,6 +171,19 @@ def test_an_engine_that_is_stopped_by_hand_is_not_started_again(deck: Commanded,
     until_run(deck, "r", "running")
 
 
+def test_a_run_that_still_waits_when_the_engine_is_stopped_says_what_goes_on_with_it(
+    deck: Commanded, start: Start
+) -> None:
+    deck.gate()
+    assert deck.command(*ONE, "-d", "--name", "holds", "read _ <gate").code == 0
+    until_run(deck, "holds", "running")
+    run = start("--name", "w", "true")
+    until_run(deck, "w", "queued")
+    assert deck.command("stop", "--queue", "--tasks").code == 0
+    done = run.finish()
+    assert (done.code, "`gpudeck start --queue` goes on with what waits, w too" in done.err) == (3, True)
+
+
 def test_what_a_restart_of_the_box_cut_off_does_not_begin_anew(deck: Commanded) -> None:
     deck.gate()
     assert deck.command(*ONE, "-d", "--name", "old", "read _ <gate; echo ran >>ran").code == 0

@@ -49,6 +49,13 @@ def test_without_a_gpu_it_says_that_it_runs_on_the_cpu_and_what_simulates_gpus(d
     assert "mine runs on the CPU; `--gpus sim:2` simulates GPUs for it" in done.err
 
 
+def test_without_a_gpu_but_beside_a_task_file_it_names_the_way_into_that_deck(deck: Commanded, tmp_path: Path) -> None:
+    on_double(deck, Box(tmp_path / "box.txt"))
+    deck.write(DECK)
+    done = deck.command("run", "--name", "mine", "true")
+    assert "mine runs on the CPU; `gpudeck add --next -- COMMAND` gives it the next slot of the deck here" in done.err
+
+
 def test_a_run_waits_for_the_gpu_of_a_deck_and_says_whose_it_is(deck: Commanded, tmp_path: Path) -> None:
     box = Box(tmp_path / "box.txt", 2)
     on_double(deck, box)

@@ -130,7 +130,7 @@ def test_why_a_task_is_blocked_is_said_after_the_run_too() -> None:
 def test_what_a_finished_run_has_left_blocked_says_that_the_run_has_ended() -> None:
     found = world(spec("bad"), spec("b", needs=("bad",)))
     found.end("bad", 1)
-    assert texts(found, "b")[0] == "the run has ended"
+    assert texts(found, "b")[0] == "the run has ended: `gpudeck start` begins the next one"
 
 
 def test_a_gate_with_many_failures_names_five_and_counts_the_rest() -> None:
