@@ -15,7 +15,7 @@ from ..engine.client.connection import Connection, Gone, silent_engine
 from ..engine.client.place import Place
 from ..engine.decks.options import Purpose
 from ..engine.errors import DeckError, EngineUnavailableError, UsageError
-from ..engine.protocol.wire import READS
+from ..engine.protocol.wire import READS, Delta
 from .background import begun, in_thread
 from .connection import AsyncConnection, live_link
 from .model import NO_ENGINE, Link, News
@@ -56,7 +56,9 @@ class DeckClient:
         """Why an engine that is there cannot be followed."""
         self._engine: AsyncConnection | None = None
         self._files: FilesPicture | None = None
-        """None: the files have not been looked at since there was an engine."""
+        """None: they have not been looked at."""
+        self._look_at = 0.0
+        """When the files may be looked at again."""
         self._settled = asyncio.Event()
         """It is known who answers: the engine, the files, or nobody."""
 
@@ -67,7 +69,8 @@ class DeckClient:
 
     def reconnect(self) -> None:
         """Try again now, after a goodbye or a failure."""
-        self._again.set()
+        if self._engine is None:
+            self._again.set()
 
     async def request(self, op: str, /, **args: Any) -> Any:
         """Waits while an engine is started in the place of one that has vanished. Raises DeckError."""
@@ -90,7 +93,7 @@ class DeckClient:
         """What to say while an answer does not come."""
         if self._engine is not None:
             return silent_engine(self._engine.hello.pid)
-        starting = self._link.kind == "restarting"
+        starting = self._link.kind in ("connecting", "restarting")
         return "the next engine takes long to start" if starting else "the deck's files take long to read"
 
     async def news(self) -> AsyncGenerator[News, None]:
@@ -104,24 +107,24 @@ class DeckClient:
                     async for each in self._follow(found):
                         yield each
             except DeckError as error:
-                yield self._ended(error)
-                for line in self._lines():
-                    yield line
+                for told in (*self._ended(error), *self._lines()):
+                    yield told
             failures = failures + 1 if self._vanished and time.monotonic() - began <= _STEADY_S else 0
-            began = time.monotonic()
             if self._link.kind != "restarting":
                 async for each in self._from_files():
                     yield each
-            looked_s = time.monotonic() - began
             again_s = _AGAIN_S[min(failures, len(_AGAIN_S)) - 1] if failures else 0.0
-            await self._wait(again_s if self._vanished else max(LOOK_S, _SHARE * looked_s))
+            await self._wait(again_s if self._vanished else LOOK_S)
             starts = not self._read_only and (self._vanished or self._again.is_set())
             self._again.clear()
             seeing = in_thread(self._start if starts else self._look)
 
     async def _follow(self, connection: Connection) -> AsyncGenerator[News, None]:
         """Until the engine is gone, which raises Gone."""
-        self._link, self._files = replace(live_link(connection.hello), read_only=self._read_only), None
+        self._settled.clear()
+        self._again.clear()
+        self._why = ""
+        self._link = replace(live_link(connection.hello), read_only=self._read_only)
         yield self._link
         for each in (*connection.kept, *self._lines()):  # at once: the first picture is drawn with it
             yield each
@@ -130,14 +133,17 @@ class DeckClient:
         async for news in self._engine.news():
             yield replace(news, read_only=self._read_only) if isinstance(news, Link) else news
 
-    def _ended(self, error: DeckError) -> Link:
-        """An engine has gone, or has not been reached: how the screen stands now."""
+    def _ended(self, error: DeckError) -> Sequence[Link]:
+        """An engine has gone, or has not been reached: how the screen stands now, unless the files tell that, too."""
         engine, self._engine = self._engine, None
         self._settled.clear()
         self._link = self._link_without(engine, error)
         if engine is not None:
             self._vanished = self._link.kind == "restarting"
-        return self._link
+        if self._files is not None:
+            self._files.forget()
+        self._look_at = 0.0
+        return () if self._link.kind == "files" else (self._link,)
 
     def _link_without(self, engine: AsyncConnection | None, error: DeckError) -> Link:
         if engine is None or not isinstance(error, Gone):
@@ -148,17 +154,34 @@ class DeckClient:
         return Link("over" if error.goodbye else "restarting", str(error), hello.pid, hello.version, hello.host)
 
     async def _from_files(self) -> AsyncGenerator[News, None]:
-        """What they tell, where that is not what they told last."""
-        link, why = self._link, self._why or self._link.text
+        """What they tell, where that is not what they told last; for so long that an engine is not found late."""
+        began = time.monotonic()
+        link = self._link if self._read_only or not self._why else replace(self._link, kind="failed")
         try:
-            files = await in_thread(lambda: self._read_files(why))
-            if files is not None:
-                async for each in files.news(link):
-                    self._settled.set()
+            if began >= self._look_at:
+                await self._look_at_files(self._why or link.text)
+            self._settled.set()
+            if self._files is None:
+                return
+            async with contextlib.aclosing(self._files.news(link)) as told:
+                async for each in told:
                     yield each
+                    if isinstance(each, Delta) and (self._again.is_set() or time.monotonic() - began > LOOK_S):
+                        return
         except (DeckError, OSError) as error:
+            if self._files is not None:
+                self._files.forget()
+            self._settled.set()
             yield replace(link, kind="failed", text=str(error))
-        self._settled.set()
+
+    async def _look_at_files(self, why: str) -> None:
+        """*why*: see `FilesPicture`. Raises DeckError or OSError where they tell nothing."""
+        began = time.monotonic()
+        try:
+            self._files = await in_thread(lambda: self._from_disk(why))
+        finally:
+            now = time.monotonic()
+            self._look_at = now + _SHARE * (now - began)
 
     def _lines(self) -> list[str]:
         """What has been said since."""
@@ -190,7 +213,7 @@ class DeckClient:
         except EngineUnavailableError as error:
             found, self._why = None, str(error)
         if found is None:
-            self._read_files(self._why)
+            self._files = self._from_disk(self._why)
         return found
 
     def _look(self) -> Connection | None:
@@ -215,14 +238,13 @@ class DeckClient:
         connection.watch()
         return connection
 
-    def _read_files(self, why: str) -> FilesPicture | None:
-        """None: they tell what they did. *why*: see `FilesPicture`. Raises DeckError."""
+    def _from_disk(self, why: str) -> FilesPicture:
+        """*why*: see `FilesPicture`. Raises DeckError or OSError where the files tell nothing."""
         from .files_picture import FilesPicture  # which brings half the engine with it
 
         files = self._files or FilesPicture(self._place)
-        changed = files.look(why)
-        self._files = files
-        return files if changed else None
+        files.look(why)
+        return files
 
 
 async def _result(future: Future[Connection | None]) -> Connection | None:

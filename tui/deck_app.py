@@ -268,13 +268,16 @@ class DeckApp(App[str]):
 
     def _rank(self, rows: Sequence[TaskRow], step: int) -> None:
         what = doing.priority(rows, step, self._ranked)
-        if isinstance(what, Request) and not self.deck.link.read_only:
+        if isinstance(what, Request) and not (self.deck.link.read_only or self.deck.link.without_engine):
             self._ranked = {row.name: (row.priority, what.args["value"]) for row in rows}
         self.do(what)
 
     def do(self, what: Doing) -> None:
         """Ask the engine, after asking the user where that is needed."""
         if self.refuses():
+            return
+        if self.deck.link.without_engine:
+            self.tell(NO_ENGINE, error=True, kind="no engine")
             return
         match what:
             case Refusal(text):
@@ -287,13 +290,11 @@ class DeckApp(App[str]):
                 self._retry_with(names, typed)
 
     def refuses(self) -> bool:
-        """Nothing is done from a screen that only looks, and where nobody does it; that is said."""
-        link = self.deck.link
-        if link.read_only:
+        """Nothing is done from a screen that only looks; that is said."""
+        read_only = self.deck.link.read_only
+        if read_only:
             self.tell(READ_ONLY, kind="read-only")
-        elif link.without_engine:
-            self.tell(NO_ENGINE, error=True, kind="no engine")
-        return link.read_only or link.without_engine
+        return read_only
 
     def _question(self, what: Question) -> None:
         """One at a time: what is asked for behind it is not what its reader sees."""

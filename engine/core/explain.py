@@ -112,8 +112,11 @@ class Explainer:
         if (other := doing(deck, task)) is not None:
             return [Obstacle("after", f"waits for {other.name}, which does its work", tasks=(other.name,))]
         if task.index not in deck.queue:
-            whose = "its outputs" if task.index in deck.checking else "the outputs of what it needs"
-            return [Obstacle("checking", f"{whose} are being looked at")]
+            if task.index in deck.checking:
+                return [Obstacle("checking", "its outputs are being looked at")]
+            if deck.proving:
+                return [Obstacle("checking", "the outputs of what it needs are being looked at")]
+            return [Obstacle("checking", "it has just been queued")]
         host = host_obstacle(deck, task) or self._held_on_host(task)
         if host is not None:
             return [

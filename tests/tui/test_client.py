@@ -108,6 +108,20 @@ async def test_an_engine_that_is_stopped_stays_stopped_until_it_is_wanted_again(
             await follower.until_running(2)
 
 
+async def test_where_no_engine_starts_the_files_tell_each_time_what_is_wrong(tmp_path: Path) -> None:
+    def told() -> int:
+        return sum(link.kind == "failed" and "as the deck took them last" in link.text for link in follower.links)
+
+    with live_deck(tmp_path, ENDLESS) as deck:
+        async with following(deck) as follower:
+            await stop(deck, follower)
+            deck.write(ENDLESS.replace("command", "comand"))
+            for times in (1, 2):
+                follower.client.reconnect()
+                await follower.until(lambda times=times: told() == times)
+            assert len(await follower.client.request("show", tasks=["train-0"])) == 1
+
+
 async def test_an_engine_that_another_shell_starts_after_a_goodbye_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
