@@ -240,7 +240,9 @@ class Follower:
                         take_places(connection, [self._name] if self._now else [], self._say, self._asked.fileno())
                         return self._follow(connection)
                 except SaidGoodbye as error:
-                    raise EngineUnavailableError(f"{error}; {self._where()}") from None
+                    if (found := self._engines.started_since(connection)) is None:
+                        raise EngineUnavailableError(f"{error}; {self._where()}") from None
+                    connection = found
                 except Gone:
                     self._say("the engine is gone; the next one goes on with the run")
                     connection = self._engines.take(self._name, self._say)

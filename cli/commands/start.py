@@ -66,9 +66,8 @@ def _over(head: DeckHead, *, busy: bool) -> str:
     told = {name: count for name, count in told.items() if count}
     if not told:
         return ""
-    these = " and ".join(f"`gpudeck retry state:{name}`" for name in list(told)[:2])
-    runs = "runs" if len(told) == 1 else "run"
-    return f"{', '.join(f'{count} {name}' for name, count in told.items())}: {these} {runs} them again"
+    counted = ", ".join(f"{count} {name}" for name, count in told.items())
+    return f"{counted}: `gpudeck retry state:{','.join(told)}` runs them again"
 
 
 def _without_outputs(place: Place) -> list[str]:

@@ -70,6 +70,8 @@ class Explainer:
             case Backoff(until, after) if not self._deck.run.ended:
                 wait = max(0.0, until - self._at)
                 return [Obstacle("backoff", f"tried again in {duration(wait)} ({after.reason})")]
+            case Blocked() if not self._deck.run.halted:  # the next run alone opens nothing
+                return self._at_gates(task)
             case Waiting() | Blocked() | Backoff():
                 ended = [Obstacle("ended", ended_in_words(self._deck))] if self._deck.run.ended else []
                 return [*ended, *self._at_gates(task)]

@@ -88,7 +88,7 @@ class Engines:
                 self._home.path, options, self._environ, as_root=self._as_root, warn=self._warn(say)
             )
         try:
-            self._refuse_other_gpus(connection)
+            self._refuse_other_gpus(connection, say)
             self._make_known(connection, name)
         except DeckError:
             connection.close()
@@ -118,13 +118,14 @@ class Engines:
             raise
         connection.request("rows", tasks=[name])
 
-    def _refuse_other_gpus(self, connection: Connection) -> None:
+    def _refuse_other_gpus(self, connection: Connection, say: Say) -> None:
         """Real work on GPUs does not go to an engine that simulates them, nor the other way round."""
         if self._any_gpus:
             return
         running = decode(connection.request("options")["options"]).gpus or "all"
-        if running != self._gpus:
+        if running != self._gpus and (_simulated(running) or _simulated(self._gpus)):
             if _is_idle(connection):
+                say(f"the idle engine of your queue (--gpus {running}) makes way for one with --gpus {self._gpus}")
                 with contextlib.suppress(Gone):
                     connection.request("stop")
                     for _ in connection.messages(TAKE_S):
@@ -138,6 +139,16 @@ class Engines:
                 f"the engine of {whose} has other GPUs (--gpus {running}) and {names_text(last)} to run: "
                 f"{stops} ends by itself ten seconds after that is over"
             )
+
+    def started_since(self, ended: Connection) -> Connection | None:
+        """An engine that somebody has started in the place of one that has said goodbye."""
+        with contextlib.suppress(DeckError):
+            connection = attach(self._home.path, RunOptions())
+            if connection is not None and connection.hello.pid != ended.hello.pid:
+                return connection
+            if connection is not None:
+                connection.close()
+        return None
 
     # -- runs of before -----------------------------------------------------------------------------------------------
 
@@ -200,6 +211,10 @@ class Engines:
 
         look = OfflineLook(open_offline(self._home.path, RunOptions(), self._environ), self._home.path)
         return {row.name: row.state for row in look.rows(())}
+
+
+def _simulated(gpus: str) -> bool:
+    return gpus.startswith("sim:")
 
 
 def _boot_of(entry: Mapping[str, Any]) -> str:

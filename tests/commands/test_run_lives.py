@@ -240,6 +240,7 @@ def test_an_engine_of_the_queue_with_nothing_left_makes_way_for_one_with_other_g
     assert deck.command(*ONE, "echo one").code == 0
     done = deck.command("run", "--gpus", "sim:2", "-n", "2", "--", "echo two")
     assert (done.code, done.out) == (0, "two\n")
+    assert "(--gpus sim:1) makes way for one with --gpus sim:2" in done.err
 
 
 def test_a_run_on_the_cpu_goes_to_whatever_engine_there_is(deck: Commanded) -> None:

@@ -75,6 +75,17 @@ def test_a_run_waits_for_the_gpu_of_a_deck_and_says_whose_it_is(deck: Commanded,
     box.release()
 
 
+def test_a_queue_that_was_started_on_some_of_the_cards_keeps_to_them(deck: Commanded, tmp_path: Path) -> None:
+    on_double(deck, Box(tmp_path / "box.txt", 2))
+    assert deck.command("run", "-n", "0", "true").code == 0
+    assert deck.command("stop", "--queue").code == 0
+    assert deck.command("start", "--queue", "--gpus", "1").code == 0
+    engine = deck.engines_alive()
+    for _ in range(2):
+        assert deck.command("run", "echo $CUDA_VISIBLE_DEVICES").out == "1\n"
+    assert deck.engines_alive() == engine
+
+
 def test_a_run_goes_before_what_waits_in_a_sweep(deck: Commanded, tmp_path: Path) -> None:
     box = Box(tmp_path / "box.txt", 1)
     on_double(deck, box)

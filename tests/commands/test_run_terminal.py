@@ -124,6 +124,17 @@ def test_it_goes_on_through_kill_9_of_its_engine(deck: Commanded) -> None:
         assert terminal.finish() == 3
 
 
+def test_its_exit_code_comes_also_from_an_engine_that_was_started_in_the_place_of_a_stopped_one(
+    deck: Commanded,
+) -> None:
+    with typed(deck, *SHELL) as terminal:
+        asked(terminal, "echo re''ady", "ready")
+        assert deck.command("stop", "--queue").code == 0
+        assert deck.command("start", "--queue").code == 0
+        terminal.type("exit 4\n")
+        assert terminal.finish() == 4
+
+
 def test_a_window_that_changes_its_size_is_told(deck: Commanded) -> None:
     with typed(deck, *SHELL) as terminal:
         asked(terminal, "trap 'stty size | tr \" \" x' WINCH; echo re''ady", "ready")

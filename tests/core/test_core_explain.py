@@ -127,10 +127,10 @@ def test_why_a_task_is_blocked_is_said_after_the_run_too() -> None:
     assert Explainer(found.deck, found.now).why(found.task("b")) == "needs bad, which did not succeed"
 
 
-def test_what_a_finished_run_has_left_blocked_says_that_the_run_has_ended() -> None:
+def test_what_a_finished_run_has_left_blocked_says_what_blocks_it_and_no_more() -> None:
     found = world(spec("bad"), spec("b", needs=("bad",)))
     found.end("bad", 1)
-    assert texts(found, "b")[0] == "the run has ended: `gpudeck start` begins the next one"
+    assert texts(found, "b") == ["needs bad, which did not succeed"]
 
 
 def test_a_gate_with_many_failures_names_five_and_counts_the_rest() -> None:
