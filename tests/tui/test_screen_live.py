@@ -120,6 +120,8 @@ async def test_an_engine_that_another_shell_stops_leaves_the_screen_to_the_files
         await rig.press("escape", "Q")
         await rig.until_seen("no engine runs: ctrl+r starts one")
         assert not isinstance(rig.app.screen, Choice)
+        await rig.press("E")
+        await rig.until_seen("this terminal cannot be lent")
 
         await rig.press("ctrl+r")
         await rig.until_state("long", "failed")
