@@ -100,7 +100,9 @@ def run_ended(deck: Deck) -> None:
         _leave_as_before(deck)
     deck.unasked.clear()
     deck.paused = ""
-    for task in deck.tasks if deck.counts[Queued] else ():  # what a halt has left
+    for task in deck.tasks if deck.counts[Queued] or deck.is_part else ():  # what a halt has left, or a selection
+        if isinstance(task.phase, Queued) and not task.selected:
+            deck.move(task, WAITING)
         reconsider(deck, task)
     deck.heads.clear()
     for index in deck.held:

@@ -215,13 +215,16 @@ def unsettled(left: Collection[str], told: Recorded) -> list[Unsettled]:
 
 
 def sweep_records(attempts_dir: str, keep: Iterable[str]) -> None:
-    """Drop records that no attempt needs any more: of starts that came to nothing, long ago."""
+    """Drop records that no attempt needs any more: of starts that came to nothing, as soon as no wrapper of theirs can
+    be on its way."""
     kept = set(keep)
     limit = time.time() - OLD_RECORD_S
     with os.scandir(attempts_dir) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
-                if entry.name not in kept and entry.stat().st_mtime < limit:
+                if entry.name in kept:
+                    continue
+                if entry.stat().st_mtime < limit or record.read(entry.path).end:
                     os.unlink(entry.path)
 
 

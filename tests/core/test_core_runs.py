@@ -10,6 +10,7 @@ from core_restored import assert_restores
 from core_world import World, deck_file, done_world, spec, world
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.flags import flags
 from gpudeck.engine.core.phases import Cached
 from gpudeck.engine.core.spec import DeckSettings, Halt
@@ -394,3 +395,13 @@ def test_a_rerun_that_failed_is_not_done_by_the_success_before_it() -> None:
     found.restart()
     found.begin()
     assert found.phase("a") == "running"
+
+
+def test_what_a_run_has_left_out_is_not_queued_once_it_has_ended() -> None:
+    found = world(spec("a"), spec("b"), gpus=2)
+    found.give(i.Shutdown(False, "INT"))
+    found.end("a", 143)
+    found.end("b", 143)
+    found.restart(file=replace(found.file, selected=frozenset({"a"})))
+    found.end("a")
+    assert (found.deck.run.ended, found.phase("b")) == (True, "waiting")

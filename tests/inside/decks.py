@@ -7,4 +7,4 @@ from gpudeck.engine.decks.cluster import (
     require_cluster,
     tokens_recorded,
 )
-from gpudeck.engine.decks.journal_recovery import recover, unsettled
+from gpudeck.engine.decks.journal_recovery import recover, sweep_records, unsettled
