@@ -60,7 +60,8 @@ class Run:
         self.begin_us = (time.thread_time() - began) * 1e6
         self._effects(step.effects)
         while not self.deck.run.ended:
-            if not self.inbox:
+            due = self.deck.next_deadline()
+            if not self.inbox and (due is None or due > self.now):
                 self.now, token = heappop(self.ends)
                 self.inbox += [LeaderExited(token, 0, self.now), TreeGone(token, self.now)]
             inputs, self.inbox = self.inbox, []
