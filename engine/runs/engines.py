@@ -124,16 +124,15 @@ class Engines:
             return
         running = decode(connection.request("options")["options"]).gpus or "all"
         if running != self._gpus and (_simulated(running) or _simulated(self._gpus)):
+            whose = "your queue" if self._home.kind == QUEUE else "the trials here"
             if _is_idle(connection):
-                say(f"the idle engine of your queue (--gpus {running}) makes way for one with --gpus {self._gpus}")
+                say(f"the idle engine of {whose} (--gpus {running}) makes way for one with --gpus {self._gpus}")
                 with contextlib.suppress(Gone):
                     connection.request("stop")
                     for _ in connection.messages(TAKE_S):
                         pass
                 raise Gone("it has made way for one with these GPUs")
-            whose, stops = ("your queue", "`gpudeck stop --queue` ends it, and what runs goes on; or it")
-            if self._home.kind != QUEUE:
-                whose, stops = "the trials here", "it"
+            stops = "`gpudeck stop --queue` ends it, and what runs goes on; or it" if self._home.kind == QUEUE else "it"
             last = [row.name for row in connection.wait_for_picture().rows.values() if row.state not in ENDED]
             raise EngineUnavailableError(
                 f"the engine of {whose} has other GPUs (--gpus {running}) and {names_text(last)} to run: "
